@@ -213,6 +213,8 @@ class ExecutorHeartbeat(Message):
     running_plan: int = 0
     running_ms: int = 0
     start_phase: str = "ready"
+    pid: int = 0
+    pid_namespace: int = 0
 
 
 @message

@@ -269,13 +269,17 @@ class StepResult(_message.Message):
     def __init__(self, plan: _Optional[int] = ..., slots: _Optional[bytes] = ..., counts: _Optional[bytes] = ..., tokens: _Optional[bytes] = ..., stopped: _Optional[bytes] = ..., failed: _Optional[bytes] = ..., logprobs: _Optional[_Union[LogprobRows, _Mapping]] = ..., prompt_logprobs: _Optional[_Union[LogprobRows, _Mapping]] = ..., update_us: _Optional[int] = ..., forward_us: _Optional[int] = ..., sample_us: _Optional[int] = ..., step_us: _Optional[int] = ...) -> None: ...
 
 class ExecutorHeartbeat(_message.Message):
-    __slots__ = ("instance", "running_plan", "running_ms", "start_phase")
+    __slots__ = ("instance", "running_plan", "running_ms", "start_phase", "pid", "pid_namespace")
     INSTANCE_FIELD_NUMBER: _ClassVar[int]
     RUNNING_PLAN_FIELD_NUMBER: _ClassVar[int]
     RUNNING_MS_FIELD_NUMBER: _ClassVar[int]
     START_PHASE_FIELD_NUMBER: _ClassVar[int]
+    PID_FIELD_NUMBER: _ClassVar[int]
+    PID_NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     instance: int
     running_plan: int
     running_ms: int
     start_phase: str
-    def __init__(self, instance: _Optional[int] = ..., running_plan: _Optional[int] = ..., running_ms: _Optional[int] = ..., start_phase: _Optional[str] = ...) -> None: ...
+    pid: int
+    pid_namespace: int
+    def __init__(self, instance: _Optional[int] = ..., running_plan: _Optional[int] = ..., running_ms: _Optional[int] = ..., start_phase: _Optional[str] = ..., pid: _Optional[int] = ..., pid_namespace: _Optional[int] = ...) -> None: ...
