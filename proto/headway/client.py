@@ -528,8 +528,9 @@ class AsyncStream(_BaseStream):
         self._call = None
         if self._cancelled.is_set():
             return
+        pause_s = self._exchange.pause_s(error)
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._cancelled.wait(), self._exchange.pause_s(error))
+            await asyncio.wait_for(self._cancelled.wait(), pause_s)
 
     def cancel(self) -> None:
         self._cancelled.set()
