@@ -1,0 +1,43 @@
+"""What a GGUF file says besides its weights: config, tokenizer, template. Needs neither torch nor numpy."""
+
+import math
+import struct
+from pathlib import Path
+
+from services.executor.models.config import DecoderConfig
+from services.executor.weights.errors import MalformedModel
+from services.executor.weights.fields import Fields
+from services.executor.weights.gguf_file import GgufFile
+
+ROPE_DIVISORS = "rope_freqs.weight"
+
+
+def read_config(path: Path) -> DecoderConfig:
+    """The config in the header of the GGUF file at `path`."""
+    with GgufFile(path) as gguf:
+        return config_of(gguf)
+
+
+def config_of(gguf: GgufFile) -> DecoderConfig:
+    """The config in the file's header."""
+    return DecoderConfig.from_gguf(gguf.metadata, gguf.tensors, _rope_divisors(gguf))
+
+
+def chat_template_of(gguf: GgufFile) -> str:
+    """The file's chat template; empty where it has none."""
+    return Fields(gguf.metadata, "GGUF").text("tokenizer.chat_template", "")
+
+
+def _rope_divisors(gguf: GgufFile) -> tuple[float, ...]:
+    """The values of rope_freqs, through which converters write llama3 scaling; empty where the file has none."""
+    tensor = gguf.tensors.get(ROPE_DIVISORS)
+    if tensor is None:
+        return ()
+    if tensor.storage.name != "F32" or len(tensor.shape) != 1 or tensor.shape[0] > 1024:
+        raise MalformedModel(f"GGUF: {ROPE_DIVISORS} is not a short vector of F32 numbers")
+    buffer = bytearray(tensor.num_bytes)
+    gguf.read_into(tensor, 0, buffer)
+    divisors = struct.unpack(f"<{tensor.shape[0]}f", buffer)
+    if not all(math.isfinite(divisor) and divisor > 0 for divisor in divisors):
+        raise MalformedModel(f"GGUF: {ROPE_DIVISORS} holds numbers that are not positive and finite")
+    return divisors

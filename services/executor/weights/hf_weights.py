@@ -1,0 +1,70 @@
+"""Tensors out of safetensors files, in the dtype asked for."""
+
+import math
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+
+from services.executor.models.config import DecoderConfig
+from services.executor.weights import layout
+from services.executor.weights.errors import MalformedModel, UnsupportedModel
+
+_DTYPES = ("F32", "F16", "BF16")
+
+
+def load_tensors(files: Sequence[Path], config: DecoderConfig, dtype: torch.dtype) -> dict[str, torch.Tensor]:
+    """All weights by canonical name.
+
+    Raises:
+        MalformedModel: tensors are missing, too many, twice there, of a wrong shape, or hold numbers that are not finite.
+        UnsupportedModel: a tensor is stored in a type that is not supported.
+    """
+    shapes = layout.expected_shapes(config)
+    names = {canonical: layout.hf_name(canonical) for canonical in shapes}
+    with ExitStack() as stack:
+        homes = _open_all(files, stack, ignored={"lm_head.weight"} if config.tie_embeddings else set())
+        layout.check_names(names.values(), homes, "safetensors: the model")
+        for canonical, shape in shapes.items():
+            _check(homes[names[canonical]], names[canonical], shape)
+        return {canonical: _converted(homes[name], name, dtype) for canonical, name in names.items()}
+
+
+def _open_all(files: Sequence[Path], stack: ExitStack, ignored: set[str]) -> dict[str, Any]:
+    """Each tensor's name, and the open file that has it."""
+    homes: dict[str, Any] = {}
+    for path in files:
+        try:
+            opened = stack.enter_context(safe_open(path, framework="pt"))
+        except (SafetensorError, OSError) as error:
+            raise MalformedModel(f"{path.name} is not a whole safetensors file; fetch it again") from error
+        for name in opened.keys():  # noqa: SIM118 - not a mapping
+            if name in ignored or name.endswith(".rotary_emb.inv_freq"):  # what old checkpoints carry along
+                continue
+            if name in homes:
+                raise MalformedModel(f"safetensors: the tensor {name[:80]} occurs twice")
+            homes[name] = opened
+    return homes
+
+
+def _check(home: Any, name: str, shape: layout.Shape) -> None:
+    view = home.get_slice(name)
+    layout.check_shape(name, shape, tuple(view.get_shape()), "safetensors")
+    if view.get_dtype() not in _DTYPES:
+        raise UnsupportedModel(
+            f"safetensors: tensor {name[:80]} is stored as {view.get_dtype()}; supported types: {', '.join(_DTYPES)}"
+        )
+
+
+def _converted(home: Any, name: str, dtype: torch.dtype) -> torch.Tensor:
+    stored = home.get_tensor(name)
+    # Always a copy: the library may hand out memory that is the file itself, and files change under running servers.
+    tensor = torch.empty(stored.shape, dtype=dtype).copy_(stored)
+    if not math.isfinite(tensor.sum(dtype=torch.float64).item()):
+        raise MalformedModel(
+            f"safetensors: tensor {name[:80]} holds numbers that are not finite in {str(dtype).removeprefix('torch.')}"
+        )
+    return tensor
