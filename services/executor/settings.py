@@ -46,14 +46,12 @@ class ExecutorSettings:
     log_format: LogFormat = "console"
     test_kill_token: int = -1
     """Test hook: with HEADWAY_TEST_HOOKS=1, a prompt that holds this token id kills the process at its output 40."""
-    parent_pid: int = 0
-    """End when this parent process ends; 0: live on."""
 
     def __post_init__(self) -> None:
         for name in ("max_slots", "max_step_tokens", "kv_memory_mb", "simulated_num_blocks"):
             if getattr(self, name) < 1:
                 raise BadSetting(f"{name} must be at least 1")
-        for name in ("kv_pool_tokens", "threads", "parent_pid"):
+        for name in ("kv_pool_tokens", "threads"):
             if getattr(self, name) < 0:
                 raise BadSetting(f"{name} must not be negative")
         if min(self.simulated_step_fixed_us, self.simulated_step_per_token_us) < 0:
