@@ -5,6 +5,7 @@ import struct
 from pathlib import Path
 
 from services.executor.models.config import DecoderConfig
+from services.executor.weights import layout
 from services.executor.weights.errors import MalformedModel
 from services.executor.weights.fields import Fields
 from services.executor.weights.gguf_file import GgufFile
@@ -26,6 +27,14 @@ def config_of(gguf: GgufFile) -> DecoderConfig:
 def chat_template_of(gguf: GgufFile) -> str:
     """The file's chat template; empty where it has none."""
     return Fields(gguf.metadata, "GGUF").text("tokenizer.chat_template", "")
+
+
+def check_tensors(gguf: GgufFile, config: DecoderConfig) -> None:
+    """Refuses a file whose table of tensors is not that of its config."""
+    shapes = {layout.gguf_name(name): shape for name, shape in layout.expected_shapes(config).items()}
+    layout.check_names(shapes, gguf.tensors.keys() - {ROPE_DIVISORS}, "GGUF: the file")
+    for name, shape in shapes.items():
+        layout.check_shape(name, shape, gguf.tensors[name].shape, "GGUF")
 
 
 def _rope_divisors(gguf: GgufFile) -> tuple[float, ...]:

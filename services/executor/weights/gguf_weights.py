@@ -10,10 +10,9 @@ from services.executor.models.config import DecoderConfig
 from services.executor.weights import layout
 from services.executor.weights.errors import MalformedModel
 from services.executor.weights.gguf_file import GgufFile, TensorInfo
-from services.executor.weights.gguf_model import ROPE_DIVISORS
+from services.executor.weights.gguf_model import check_tensors
 
 _PIECE_ELEMENTS = 1 << 22  # what is dequantized at once, so that a large tensor costs little beside itself
-_UNUSED_TENSORS = frozenset({ROPE_DIVISORS})
 
 
 def load_tensors(gguf: GgufFile, config: DecoderConfig, dtype: torch.dtype) -> dict[str, torch.Tensor]:
@@ -22,14 +21,10 @@ def load_tensors(gguf: GgufFile, config: DecoderConfig, dtype: torch.dtype) -> d
     Raises:
         MalformedModel: tensors are missing, too many, of a wrong shape, or hold numbers that are not finite.
     """
-    shapes = layout.expected_shapes(config)
-    names = {canonical: layout.gguf_name(canonical) for canonical in shapes}
-    layout.check_names(names.values(), gguf.tensors.keys() - _UNUSED_TENSORS, "GGUF: the file")
-    for canonical, shape in shapes.items():
-        layout.check_shape(names[canonical], shape, gguf.tensors[names[canonical]].shape, "GGUF")
+    check_tensors(gguf, config)
     tensors = {}
-    for canonical, name in names.items():
-        tensor = _dequantized(gguf, gguf.tensors[name], dtype)
+    for canonical in layout.expected_shapes(config):
+        tensor = _dequantized(gguf, gguf.tensors[layout.gguf_name(canonical)], dtype)
         tensors[canonical] = _halves_apart(tensor, canonical, config)
     return tensors
 
