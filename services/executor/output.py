@@ -1,0 +1,105 @@
+"""The output of a step: tokens drawn from logits and the logprobs that were asked for, collected into a result."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from services.executor import sampling
+from services.executor.batch import Work
+from services.executor.logprobs import LogprobCollector
+from services.executor.slots import Slot
+from services.executor.uniform import uniform
+from services.wire.execution import StepResult
+from services.wire.message import int32_column
+
+LogitRows = npt.NDArray[np.float32]
+
+
+class StepOutput:
+    """Grows while a step's logits come in; `result` makes the message."""
+
+    def __init__(self) -> None:
+        self._slots: list[int] = []
+        self._tokens: list[int] = []
+        self._stopped: list[int] = []
+        self._failed: list[int] = []
+        self._logprobs = LogprobCollector()
+        self._prompt_logprobs = LogprobCollector()
+
+    def draw(self, slots: Sequence[Slot], logits: LogitRows) -> None:
+        """Draws the next token of each slot and appends it there; row i of `logits` is that of slot i."""
+        for slot, row, finite in zip(slots, logits, _finite_rows(logits), strict=True):
+            token = _next_token(slot, row) if finite else None
+            if token is None:
+                self._fail(slot)
+                continue
+            index, wanted = slot.admitted.slot, slot.admitted.sampling.logprobs
+            if wanted >= 0:
+                self._logprobs.add(index, slot.length, row, token, wanted)
+            self._slots.append(index)
+            self._tokens.append(token)
+            if slot.append_token(token):
+                self._stopped.append(index)
+
+    def add_prompt_logprobs(self, slot: Slot, position: int, logits: LogitRows) -> None:
+        """Adds the logprobs of the prompt tokens from `position` on, whose logits are the rows of `logits`."""
+        if not _finite_rows(logits).all():
+            self._fail(slot)
+            return
+        for offset, row in enumerate(logits):
+            token = int(slot.tokens[position + offset])
+            self._prompt_logprobs.add(
+                slot.admitted.slot, position + offset, row, token, slot.admitted.sampling.prompt_logprobs
+            )
+
+    def result(self, plan: int, *, update_us: int, forward_us: int, sample_us: int) -> StepResult:
+        """The message that answers `plan`."""
+        return StepResult(
+            plan=plan,
+            slots=int32_column(self._slots),
+            counts=int32_column([1] * len(self._slots)),
+            tokens=int32_column(self._tokens),
+            stopped=int32_column(self._stopped),
+            failed=int32_column(self._failed),
+            logprobs=self._logprobs.rows(),
+            prompt_logprobs=self._prompt_logprobs.rows(),
+            update_us=update_us,
+            forward_us=forward_us,
+            sample_us=sample_us,
+            step_us=update_us + forward_us + sample_us,
+        )
+
+    def _fail(self, slot: Slot) -> None:
+        if not slot.ended:
+            slot.ended = True
+            self._failed.append(slot.admitted.slot)
+
+
+def prompt_positions(work: Work) -> range:
+    """The prompt positions whose logits this work computes, where their logprobs are wanted.
+
+    The logits at p - 1 tell the logprob of p; that of position 0 nobody can tell.
+    """
+    if work.slot.admitted.sampling.prompt_logprobs < 0:
+        return range(0)
+    return range(work.start + 1, min(work.end + 1, work.slot.admitted.prompt_length))
+
+
+def _finite_rows(logits: LogitRows) -> npt.NDArray[np.bool_]:
+    with np.errstate(invalid="ignore"):
+        return np.asarray(np.isfinite(logits.max(axis=-1)) & np.isfinite(logits.min(axis=-1)))
+
+
+def _next_token(slot: Slot, logits: npt.NDArray[np.float32]) -> int | None:
+    """The token at index `slot.length`; None where masks leave none."""
+    parameters = slot.admitted.sampling
+    if sampling.adjusts(parameters):
+        history = sampling.History(
+            tokens=slot.tokens, prompt_length=slot.admitted.prompt_length, stop_ids=slot.stop_ids
+        )
+        logits = sampling.adjusted(logits, parameters, history)
+        if not np.isfinite(logits.max()):
+            return None
+    greedy = parameters.temperature == 0.0
+    return sampling.draw(logits, parameters, 0.0 if greedy else uniform(slot.admitted.seed, slot.length))
