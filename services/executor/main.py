@@ -13,9 +13,8 @@ from services.runtime.curve import CurveKeys, read_keys
 from services.runtime.lifecycle import BadSetting, ExitCode, on_terminate, pid_namespace
 from services.runtime.zeromq import ClientChannel, check_endpoint
 from services.wire import codec
+from services.wire.execution import heartbeat_identity, main_identity
 
-MAIN_IDENTITY = b"M"  # the scheduler finds the main socket of an instance by this letter and its number
-HEARTBEAT_IDENTITY = b"H"
 _LAST_WORDS_MS = 200
 
 _log = logging.get_logger(__name__)
@@ -54,22 +53,22 @@ def _serve(settings: ExecutorSettings, keys: CurveKeys | None) -> int:
     pulse = Pulse()
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
 
-    def open_channel(letter: bytes) -> ExecutorChannel:
+    def open_channel(socket_identity: bytes) -> ExecutorChannel:
         return ClientChannel(
             context,
             settings.scheduler_endpoint,
-            identity=letter + identity.instance.to_bytes(8, "little"),
+            identity=socket_identity,
             encode=codec.encode,
             decode=decode_to_executor,
             keys=keys,
         )
 
-    heart = Heart(pulse, identity, lambda: open_channel(HEARTBEAT_IDENTITY))
+    heart = Heart(pulse, identity, lambda: open_channel(heartbeat_identity(identity.instance)))
     heart.start()
     on_terminate(lambda: os._exit(ExitCode.OK))  # while it loads, nothing is in work
     try:
         engine = build_engine(settings)
-        channel = open_channel(MAIN_IDENTITY)
+        channel = open_channel(main_identity(identity.instance))
         worker = Worker(engine, channel, pulse, identity)
         on_terminate(worker.stop)
         try:

@@ -16,6 +16,16 @@ from services.wire.message import (
 PROTOCOL = 1
 
 
+def main_identity(instance: int) -> bytes:
+    """The ZeroMQ identity of an executor's main socket: a scheduler can address an instance that it only heard beat."""
+    return b"M" + instance.to_bytes(8, "little")
+
+
+def heartbeat_identity(instance: int) -> bytes:
+    """The ZeroMQ identity of an executor's heartbeat socket."""
+    return b"H" + instance.to_bytes(8, "little")
+
+
 class RequestKind(IntEnum):
     GENERATE = 0
     EMBED = 1
