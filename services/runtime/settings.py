@@ -64,7 +64,7 @@ def settings_app(kind: type[T], process: str, run: Callable[[Loaded[T]], Any], a
         help=about,
         version_flags=(),
         config=[Env(variable(process, ""), command=False), note_origins],
-        default_parameter=Parameter(env_var_split=_split, negative_iterable=()),
+        default_parameter=Parameter(env_var_split=_split, negative_bool="no-", negative_iterable=()),
         result_action="return_value",
     )
 

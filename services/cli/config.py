@@ -1,0 +1,46 @@
+"""`headway config`: the effective settings of each process, and where each of them comes from."""
+
+import dataclasses
+from functools import partial
+from typing import Any
+
+from cyclopts import App
+from rich.table import Table
+
+from services.cli.console import out
+from services.cli.processes import SETTINGS, check_environment
+from services.cli.serve_settings import ServeSettings
+from services.runtime.settings import Loaded, Origin, load, settings_app, variable
+
+ALL: dict[str, type[Any]] = {**SETTINGS, "serve": ServeSettings}
+
+app = App(name="config", help="Show the effective settings and where each comes from.", result_action="return_value")
+
+
+@app.default
+def config(*, check: bool = False) -> None:
+    """Show the effective settings and where each comes from; exit code 2 when one cannot be.
+
+    Args:
+        check: Show nothing, only check.
+    """
+    check_environment({"serve": ServeSettings})
+    every = {process: load(kind, process) for process, kind in ALL.items()}
+    if not check:
+        for process, loaded in every.items():
+            show(process, loaded)
+
+
+def show(process: str, loaded: Loaded[Any]) -> None:
+    """Prints the settings of one process; secrets are not shown."""
+    table = Table("setting", "value", "origin", title=process, title_justify="left", box=None, pad_edge=False)
+    for field in dataclasses.fields(loaded.settings):
+        value, origin = getattr(loaded.settings, field.name), loaded.origins.get(field.name, Origin.DEFAULT)
+        words = "(hidden)" if "secret" in field.name and value else str(value)
+        where = f"{origin} {variable(process, field.name)}" if origin is Origin.ENVIRONMENT else str(origin)
+        table.add_row(field.name, words, where, style=None if origin is not Origin.DEFAULT else "dim")
+    out.print(table, "")
+
+
+for _process, _kind in ALL.items():
+    app.command(settings_app(_kind, _process, partial(show, _process), f"Show those of {_process} alone."))

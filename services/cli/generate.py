@@ -1,0 +1,39 @@
+"""`headway generate`: streams the answer to one prompt."""
+
+import sys
+
+from headway.client import DEFAULT_ADDRESS, Client
+
+from services.cli.console import err, stream_text
+from services.cli.options import DEFAULT_SAMPLING, IMPATIENT, SamplingOptions
+from services.cli.timing import StreamTiming, summary
+
+
+def generate(
+    prompt: str,
+    /,
+    *,
+    address: str = DEFAULT_ADDRESS,
+    raw: bool = False,
+    stats: bool = False,
+    sampling: SamplingOptions = DEFAULT_SAMPLING,
+) -> None:
+    """Stream the answer to one prompt.
+
+    Args:
+        address: Address of the server, host:port or unix:PATH.
+        prompt: What to say to the model; "-" reads it from standard input.
+        raw: Continue the prompt as plain text, without the model's chat template.
+        stats: Print TTFT, TBT and tokens/s to standard error at the end.
+        sampling: How the answer is drawn.
+    """
+    text = sys.stdin.read() if prompt == "-" else prompt
+    with Client(address, retry=IMPATIENT) as client:
+        said = text if raw else [{"role": "user", "content": text}]
+        timing = StreamTiming()
+        with client.generate(said, timeout_s=sampling.timeout_s, **sampling.params()) as stream:
+            for delta in timing.observe(stream):
+                stream_text(delta.text)
+    stream_text("\n")
+    if stats:
+        err.print(summary(timing))

@@ -1,0 +1,116 @@
+"""`headway serve`: a whole server as separate processes, or one process of it alone."""
+
+import dataclasses
+import os
+import signal
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from services.cli import address
+from services.cli.children import Child
+from services.cli.console import err
+from services.cli.facts import Facts, print_facts
+from services.cli.health import status_of
+from services.cli.models import model_to_serve
+from services.cli.processes import ABOUT, SETTINGS, check_environment, end_with_supervisor, run_process
+from services.cli.run_dir import RunDir
+from services.cli.serve_settings import ServeSettings
+from services.cli.signals import SignalInbox
+from services.cli.supervisor import Supervisor
+from services.executor.settings import ExecutorSettings
+from services.router.settings import RouterSettings
+from services.runtime.lifecycle import ExitCode
+from services.runtime.settings import Loaded, Origin, load, settings_app
+from services.scheduler.settings import SchedulerSettings
+
+_PROBE_TIMEOUT_S = 0.5
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Plan:
+    """What a whole server is started with."""
+
+    serve: ServeSettings
+    router: Loaded[RouterSettings]
+    scheduler: Loaded[SchedulerSettings]
+    executor: Loaded[ExecutorSettings]
+    listen: str
+    model: Path | None  # None: simulated
+
+    def flags(self, run_dir: Path) -> dict[str, list[str]]:
+        """The flags of each process, in the order in which they are to end; the rest of their settings is theirs."""
+        scheduler, executor = f"unix:{run_dir}/scheduler.sock", f"ipc://{run_dir}/executor.sock"
+        flags = {
+            "router": ["--listen", self.listen, "--schedulers", scheduler],
+            "scheduler": ["--listen", scheduler, "--executor-endpoint", executor],
+            "executor": ["--scheduler-endpoint", executor],
+        }
+        if self.model is None:
+            flags["executor"] += ["--backend", "simulated"]
+        else:
+            flags["executor"] += ["--model", str(self.model)]
+        if self.serve.kv_memory_mb is not None:
+            flags["executor"] += ["--kv-memory-mb", str(self.serve.kv_memory_mb)]
+        for process, loaded in (("router", self.router), ("scheduler", self.scheduler), ("executor", self.executor)):
+            if loaded.origins["log_level"] is Origin.DEFAULT:
+                flags[process] += ["--log-level", self.serve.log_level]
+        return flags
+
+
+def make_plan(serve: ServeSettings) -> Plan:
+    """Reads the settings of all processes, and makes sure of the model and of the address. Raises `BadSetting`."""
+    router = load(RouterSettings, "router")
+    executor = load(ExecutorSettings, "executor")
+    scheduler = load(SchedulerSettings, "scheduler")
+    listen = address.with_port(serve.listen or router.settings.listen, serve.port)
+    listen = address.free(listen)
+    fake = serve.fake or executor.settings.backend == "simulated"
+    model = None if fake else model_to_serve(serve.model or executor.settings.model)
+    return Plan(serve, router, scheduler, executor, listen, model)
+
+
+def serve_all(loaded: Loaded[ServeSettings]) -> int:
+    """Runs a whole server until a signal ends it; the exit code."""
+    end_with_supervisor()
+    check_environment({"serve": ServeSettings})
+    signal.signal(signal.SIGTERM, _end_now)
+    plan = make_plan(loaded.settings)
+    reached = address.reachable(plan.listen)
+
+    def when_ready() -> None:
+        print_facts(Facts.of(reached, plan.model, plan.executor.settings.dtype))
+        if plan.serve.ready_file:
+            write_whole(Path(plan.serve.ready_file), reached)
+
+    with RunDir() as run_dir, SignalInbox(signal.SIGTERM, signal.SIGINT, signal.SIGCHLD) as inbox:
+        children = [Child(name, flags, os.environ) for name, flags in plan.flags(run_dir.path).items()]
+        report(f"starting {'a simulated server' if plan.model is None else plan.model.name} on {plan.listen}")
+        supervisor = Supervisor(
+            children,
+            ready=lambda: status_of(reached, "", _PROBE_TIMEOUT_S) == "SERVING",
+            report=report,
+        )
+        return supervisor.run(inbox, when_ready)
+
+
+def report(words: str) -> None:
+    """Says what happens to the server."""
+    err.print(f"headway: {words}", markup=False, soft_wrap=True)
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Writes a file that is never seen half."""
+    part = path.with_name(path.name + ".part")
+    part.write_text(text)
+    part.replace(path)
+
+
+def _end_now(_number: int, _frame: Any) -> None:
+    """Nothing serves yet: what was begun is cleaned up on the way out."""
+    raise SystemExit(ExitCode.FORCED)
+
+
+app = settings_app(ServeSettings, "serve", serve_all, "Start a server: all its processes, or one of them alone.")
+for _process, _kind in SETTINGS.items():
+    app.command(settings_app(_kind, _process, partial(run_process, _process), ABOUT[_process]))
