@@ -91,8 +91,8 @@ class ServerChannel(Generic[Out, In]):
         return True
 
     def receive(self) -> tuple[bytes, In] | None:
-        """The next (peer, message) that has arrived, or None; never waits."""
-        while True:
+        """The next (peer, message) that has arrived, or None; never waits, and gives up in a flood of garbage."""
+        for _ in range(HIGH_WATER_MARK_FRAMES):
             try:
                 frames = self.socket.recv_multipart(zmq.NOBLOCK)
             except zmq.Again:
@@ -104,6 +104,7 @@ class ServerChannel(Generic[Out, In]):
                 return frames[0], self._decode(frames[1])
             except ValueError as error:
                 self.drops.add(str(error))
+        return None
 
     def close(self) -> None:
         self.socket.close(linger=0)
