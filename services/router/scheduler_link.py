@@ -1,0 +1,316 @@
+"""A scheduler link: one address, one Attach stream at a time, and what is being computed behind it."""
+
+import asyncio
+import contextlib
+import random
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeVar
+
+import grpc
+import grpc.aio
+
+from services.router.logprob_rows import LogprobRow, rows_by_handle
+from services.router.served_model import ModelCache, ServedModel
+from services.router.settings import RouterSettings
+from services.router.text.errors import UnusableModel
+from services.runtime.errors import Refusal, internal
+from services.runtime.logging import get_logger
+from services.wire.codec import decode, encode
+from services.wire.execution import PROTOCOL
+from services.wire.message import InvalidMessage, Message
+from services.wire.scheduling import (
+    Cancel,
+    CancelByIdRequest,
+    CancelByIdResponse,
+    ExplainByIdRequest,
+    ExplainByIdResponse,
+    Finished,
+    GetModelCardRequest,
+    GetModelCardResponse,
+    Load,
+    Rejected,
+    RouterHello,
+    SchedulerHello,
+    StepTokens,
+    Stop,
+    Submit,
+    ToRouter,
+    ToScheduler,
+)
+
+_SERVICE = "/headway.internal.v1.Scheduling/"
+_MAX_HANDLE = 2**31 - 1  # handles travel in int32 columns
+_FIRST_PAUSE_S = 0.05
+_LONGEST_PAUSE_S = 1.0
+_TICK_S = 0.25
+_CARD_TIMEOUT_S = 30.0
+_QUESTION_TIMEOUT_S = 5.0
+_CHANNEL_OPTIONS = (
+    ("grpc.max_receive_message_length", 512 * 1024 * 1024),  # a model card holds a whole tokenizer
+    ("grpc.max_send_message_length", -1),
+    ("grpc.use_local_subchannel_pool", 1),
+    ("grpc.keepalive_time_ms", 60_000),
+)
+
+log = get_logger(__name__)
+M = TypeVar("M", bound=Message)
+
+
+class Computed(Protocol):
+    """What the router has computed by a scheduler; hears what becomes of it, each call in the event loop."""
+
+    def submission(self, handle: int, hello: SchedulerHello) -> Submit: ...
+    def take_tokens(self, token_ids: Sequence[int], rows: Sequence[LogprobRow]) -> None: ...
+    def take_prompt_rows(self, rows: Sequence[LogprobRow]) -> None: ...
+    def take_finished(self, finished: Finished) -> None: ...
+    def take_rejected(self, rejected: Rejected) -> None: ...
+    def lost(self) -> None: ...
+    def fail(self, refusal: Refusal) -> None: ...
+
+
+class SchedulerLink:
+    """Attaches, again and again; `changed` is called when it may have become, or ceased to be, of use."""
+
+    def __init__(
+        self, address: str, settings: RouterSettings, models: ModelCache, changed: Callable[["SchedulerLink"], None]
+    ) -> None:
+        self.address = address
+        self.hello: SchedulerHello | None = None  # of the running session
+        self.model: ServedModel | None = None  # of the running session, once its card is known
+        self.load: Load | None = None
+        self._load_at = 0.0
+        self._settings = settings
+        self._models = models
+        self._changed = changed
+        self._computed: dict[int, Computed] = {}
+        self._last_handle = 0
+        # At most one Submit and one Stop or Cancel for each live request, which the router's intake bounds.
+        self._outbox: deque[Message] = deque()
+        self._outbox_filled = asyncio.Event()
+        self._quiet_ticks = 0
+        self._channel: grpc.aio.Channel | None = None
+        self._learning: asyncio.Task[None] | None = None
+
+    # ---- what it is good for
+
+    @property
+    def can_compute(self) -> bool:
+        """Whether a request may be sent here."""
+        return self.model is not None and not (self.load and self.load.draining)
+
+    @property
+    def executor_ready(self) -> bool:
+        return self.hello is not None and self.hello.executor_ready
+
+    @property
+    def num_live(self) -> int:
+        return len(self._computed)
+
+    @property
+    def busyness(self) -> int:
+        """Sequences there: as the scheduler last said, or more if this router alone has more."""
+        reported = self.load.running + self.load.waiting if self.load else 0
+        return max(reported, len(self._computed))
+
+    def is_ready(self, now: float) -> bool:
+        """Whether work sent here would move."""
+        load = self.load
+        fresh = load is not None and now - self._load_at <= self._settings.load_max_age_s
+        return fresh and self.can_compute and self.executor_ready and load is not None and load.making_progress
+
+    # ---- sequences
+
+    def submit(self, computed: Computed) -> int:
+        """Sends `computed`, and returns the handle by which it is stopped and cancelled. Only while `can_compute`."""
+        assert self.hello is not None
+        handle = self._mint_handle()
+        submit = computed.submission(handle, self.hello)
+        self._computed[handle] = computed
+        self._send(submit)
+        return handle
+
+    def stop(self, handle: int, accepted_count: int) -> None:
+        """The sequence is complete at `accepted_count` tokens; nothing more is heard of it."""
+        if self._computed.pop(handle, None) is not None:
+            self._send(Stop(handle=handle, accepted_count=accepted_count))
+
+    def cancel(self, handle: int) -> None:
+        """Nobody wants the sequence any more; nothing more is heard of it."""
+        if self._computed.pop(handle, None) is not None:
+            self._send(Cancel(handle=handle))
+
+    async def explain(self, tenant: str, request_id: str) -> ExplainByIdResponse:
+        question = ExplainByIdRequest(tenant=tenant, request_id=request_id)
+        return await self._ask("Explain", question, ExplainByIdResponse, _QUESTION_TIMEOUT_S)
+
+    async def cancel_by_id(self, tenant: str, request_id: str) -> CancelByIdResponse:
+        question = CancelByIdRequest(tenant=tenant, request_id=request_id)
+        return await self._ask("CancelById", question, CancelByIdResponse, _QUESTION_TIMEOUT_S)
+
+    # ---- sessions
+
+    async def run(self) -> None:
+        """Keeps a session until cancelled."""
+        pause_s = _FIRST_PAUSE_S
+        while True:
+            try:
+                await self._session()
+            except grpc.aio.AioRpcError as error:
+                log.info("scheduler not attached", address=self.address, code=error.code().name, why=error.details())
+            except InvalidMessage as error:
+                log.warning("scheduler breaks the protocol", address=self.address, why=str(error))
+            if self.hello is not None:
+                pause_s = _FIRST_PAUSE_S
+            self._detach()
+            await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))  # noqa: S311 (spreads reconnects, keeps no secret)
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+
+    async def _session(self) -> None:
+        async with grpc.aio.insecure_channel(self.address, options=_CHANNEL_OPTIONS) as channel:
+            self._channel = channel
+            call: Any = channel.stream_stream(f"{_SERVICE}Attach")()
+            self._outbox.clear()
+            self._send(RouterHello(router=self._settings.name))
+            self._quiet_ticks = 0
+            helpers = [asyncio.ensure_future(self._write(call)), asyncio.ensure_future(self._watch(call))]
+            try:
+                async for frame in call:
+                    self._quiet_ticks = 0
+                    self._hear(decode(ToRouter, frame).body)
+            except asyncio.CancelledError:
+                # Our own cancel of a silent stream looks like this too; the task's cancellation must pass.
+                if asyncio.current_task().cancelling():  # type: ignore[union-attr]
+                    raise
+            finally:
+                call.cancel()
+                await _cancelled(helpers)
+
+    async def _write(self, call: Any) -> None:
+        """Sends what is in the outbox, in order; the reader hears of a stream that broke."""
+        with contextlib.suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):
+            while True:
+                while self._outbox:
+                    await call.write(encode(ToScheduler(body=self._outbox.popleft())))  # type: ignore[arg-type]
+                await self._outbox_filled.wait()
+                self._outbox_filled.clear()
+
+    async def _watch(self, call: Any) -> None:
+        """Ends a stream that says nothing. Counts ticks, so that a pause of this process is not held against the other."""
+        while self._quiet_ticks * _TICK_S < self._settings.scheduler_silence_s:
+            await asyncio.sleep(_TICK_S)
+            self._quiet_ticks += 1
+        log.warning("scheduler is silent", address=self.address, silence_s=self._settings.scheduler_silence_s)
+        call.cancel()
+
+    def _send(self, body: Message) -> None:
+        self._outbox.append(body)
+        self._outbox_filled.set()
+
+    def _mint_handle(self) -> int:
+        while True:
+            self._last_handle = self._last_handle % _MAX_HANDLE + 1
+            if self._last_handle not in self._computed:
+                return self._last_handle
+
+    def _detach(self) -> None:
+        if self.hello is not None:
+            log.warning("scheduler lost", address=self.address, live_requests=len(self._computed))
+        if self._learning is not None:
+            self._learning.cancel()
+            self._learning = None
+        self.hello = self.model = self.load = self._channel = None
+        self._outbox.clear()
+        orphans, self._computed = self._computed, {}
+        self._changed(self)
+        for computed in orphans.values():
+            _tell(computed, computed.lost)
+
+    # ---- what the scheduler says
+
+    def _hear(self, body: Message) -> None:
+        match body:
+            case StepTokens():
+                self._hear_tokens(body)
+            case Finished():
+                computed = self._computed.pop(body.handle, None)
+                if computed is not None:
+                    _tell(computed, computed.take_finished, body)
+            case Rejected():
+                computed = self._computed.pop(body.handle, None)
+                if computed is not None:
+                    _tell(computed, computed.take_rejected, body)
+            case Load():
+                self.load, self._load_at = body, asyncio.get_running_loop().time()
+            case SchedulerHello():
+                self._hear_hello(body)
+
+    def _hear_tokens(self, step: StepTokens) -> None:
+        for handle, rows in rows_by_handle(step.prompt_logprobs).items():
+            computed = self._computed.get(handle)
+            if computed is not None:
+                _tell(computed, computed.take_prompt_rows, rows)
+        rows_of = rows_by_handle(step.logprobs)
+        token_ids = step.tokens.tolist()
+        start = 0
+        for handle, count in zip(step.handles.tolist(), step.counts.tolist(), strict=True):
+            computed = self._computed.get(handle)  # None: stopped or cancelled while its tokens were on the way
+            if computed is not None:
+                _tell(computed, computed.take_tokens, token_ids[start : start + count], rows_of.get(handle, ()))
+            start += count
+
+    def _hear_hello(self, hello: SchedulerHello) -> None:
+        if hello.protocol != PROTOCOL:
+            raise InvalidMessage(f"the scheduler speaks protocol {hello.protocol}, this router {PROTOCOL}")
+        if self.hello is None:
+            log.info("scheduler attached", address=self.address, executor_ready=hello.executor_ready)
+        self.hello = hello
+        if not hello.executor_ready:
+            return
+        if self._learning is not None:
+            self._learning.cancel()
+        self.model = self._models.find(hello.fingerprint, hello.numerics_digest)
+        if self.model is None:
+            self._learning = asyncio.ensure_future(self._learn(hello))
+        self._changed(self)
+
+    async def _learn(self, hello: SchedulerHello) -> None:
+        """Fetches the card that `hello` speaks of and makes the model usable; a newer hello or a lost stream cancels."""
+        while True:
+            try:
+                answer = await self._ask("GetModelCard", GetModelCardRequest(), GetModelCardResponse, _CARD_TIMEOUT_S)
+                card = answer.card if answer.ready else None
+                if card and (card.fingerprint, card.numerics_digest) == (hello.fingerprint, hello.numerics_digest):
+                    self.model = await self._models.get(card)
+                    self._changed(self)
+                    return
+            except grpc.aio.AioRpcError as error:
+                log.warning("model card not received", address=self.address, code=error.code().name)
+            except InvalidMessage as error:
+                log.warning("model card is not valid", address=self.address, why=str(error))
+            except UnusableModel as error:
+                log.warning("model cannot be served", address=self.address, why=str(error))
+                return
+            await asyncio.sleep(_TICK_S)
+
+    async def _ask(self, method: str, question: Message, answer: type[M], timeout_s: float) -> M:
+        if self._channel is None:
+            raise InvalidMessage("the scheduler is not attached")
+        call: Any = self._channel.unary_unary(f"{_SERVICE}{method}")
+        data: bytes = await call(encode(question), timeout=timeout_s)
+        return decode(answer, data)
+
+
+def _tell(computed: Computed, tell: Callable[..., None], *arguments: Any) -> None:
+    """A fault in the handling of one sequence ends that sequence, not the link."""
+    try:
+        tell(*arguments)
+    except Exception:
+        log.exception("a sequence could not be told")
+        computed.fail(internal())
+
+
+async def _cancelled(tasks: Sequence["asyncio.Future[None]"]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
