@@ -4,6 +4,10 @@ Chat: the messages' text is data. It passes through the template under a `Shield
 their control tokens must be exactly those of the same conversation with its text blanked out, whatever the text, the
 template's ways with it, or the tokenizer's normalization would have joined into one.
 
+Where a forged name was spelled out, the text before, inside and after it is tokenized apart: words do not merge across its
+edges, and a tokenizer that begins each text with a space begins each of these with one. All other text is tokenized as
+one with the template's.
+
 Parts: text is the prompt as its author wrote it, so that the names of control tokens in it are control tokens. Adjacent
 texts are one text.
 """
@@ -106,18 +110,18 @@ class PromptRenderer:
             return False
         if prompt.HasField("add_special_tokens"):
             return bool(prompt.add_special_tokens)
-        return prompt.parts[0].WhichOneof("kind") == "text"
+        return bool(prompt.parts[0].WhichOneof("kind") == "text")
 
     def _render_chat(self, prompt: pb.ChatPrompt) -> list[int]:
         if self._chat is None:
             raise InvalidPrompt("chat", "this model has no usable chat template; send the prompt as parts")
         if not prompt.messages:
             raise InvalidPrompt("chat.messages", "the conversation is empty")
+        roles = [message.role for message in prompt.messages]
         texts = [part.text for message in prompt.messages for part in message.content]
-        self._check_bytes("chat", texts)
+        self._check_bytes("chat", [*roles, *texts])
         self._check_roles(prompt, self._chat.roles)
         shield = self._control_names.shield([*texts, self._chat.source])
-        roles = [message.role for message in prompt.messages]
         contents = self._contents(prompt, shield)
         generate = prompt.add_generation_prompt if prompt.HasField("add_generation_prompt") else True
         rendered = self._rendered(self._chat.template, roles, contents, generate)
