@@ -1,4 +1,7 @@
-"""Makes the stubs from the contracts, or with --check says whether the committed ones are stale."""
+"""Makes the stubs from the contracts; with --check says whether the committed ones are stale.
+
+With --release it also writes `released.binpb`: the descriptors that later contracts may only add to.
+"""
 
 import filecmp
 import importlib.resources
@@ -12,6 +15,14 @@ PROTO = Path(__file__).parent
 
 def build(into: Path) -> None:
     """Writes the stubs of every contract below `into`."""
+    protoc(f"--python_out={into}", f"--pyi_out={into}", f"--grpc_python_out={into}")
+    for stub in into.glob("headway/**/*_pb2_grpc.py"):
+        if "class " not in stub.read_text().replace("class Experimental", ""):
+            stub.unlink()  # a contract without a service
+
+
+def protoc(*outputs: str) -> None:
+    """Runs the compiler over every contract."""
     contracts = sorted(str(path.relative_to(PROTO)) for path in PROTO.glob("headway/**/*.proto"))
     well_known = importlib.resources.files("grpc_tools") / "_proto"
     google_rpc = importlib.resources.files("google.rpc").joinpath("status.proto")
@@ -19,13 +30,15 @@ def build(into: Path) -> None:
         command = [
             *(sys.executable, "-m", "grpc_tools.protoc"),
             *(f"-I{PROTO}", f"-I{well_known}", f"-I{status.parent.parent.parent}"),
-            *(f"--python_out={into}", f"--pyi_out={into}", f"--grpc_python_out={into}"),
+            *outputs,
             *contracts,
         ]
         subprocess.run(command, check=True)  # noqa: S603 - our own arguments
-    for stub in into.glob("headway/**/*_pb2_grpc.py"):
-        if "class " not in stub.read_text().replace("class Experimental", ""):
-            stub.unlink()  # a contract without a service
+
+
+def release() -> None:
+    """Keeps the contracts as they are now as those of the last release."""
+    protoc(f"--descriptor_set_out={PROTO / 'released.binpb'}")
 
 
 def stale() -> list[str]:
@@ -43,5 +56,7 @@ def stale() -> list[str]:
 if __name__ == "__main__":
     if "--check" not in sys.argv:
         build(PROTO)
+        if "--release" in sys.argv:
+            release()
     elif names := stale():
         sys.exit(f"stale stubs, run `make proto`: {', '.join(names)}")

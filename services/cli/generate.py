@@ -1,7 +1,9 @@
 """`headway generate`: streams the answer to one prompt."""
 
 import sys
+from typing import Annotated
 
+from cyclopts import Parameter
 from headway.client import DEFAULT_ADDRESS, Client
 
 from services.cli.console import err, stream_text
@@ -10,7 +12,7 @@ from services.cli.timing import StreamTiming, summary
 
 
 def generate(
-    prompt: str,
+    prompt: Annotated[str, Parameter(allow_leading_hyphen=True)],
     /,
     *,
     address: str = DEFAULT_ADDRESS,

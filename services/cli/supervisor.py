@@ -36,15 +36,15 @@ class Supervisor:
             while True:
                 if inbox.wait(_TICK_S) & {signal.SIGTERM, signal.SIGINT}:
                     return self._end(inbox)
-                if (failure := self._tend()) is not None:
+                if (failure := self._tend(self._children)) is not None:
                     return failure
                 self._watch(when_ready)
         finally:
             self._kill()
 
-    def _tend(self) -> int | None:
+    def _tend(self, children: Sequence[Child]) -> int | None:
         """Starts again what has died; the exit code when that is hopeless."""
-        for child in self._children:
+        for child in children:
             now_s = time.monotonic()
             if (status := child.died(now_s)) is not None:
                 if (failure := self._first_start_failed(child, status)) is not None:
@@ -92,12 +92,13 @@ class Supervisor:
     def _end(self, inbox: SignalInbox) -> int:
         """Drains: each child ends after the one before it has. A second signal ends all at once."""
         self._report("ending: answers that are being given are finished first; a second signal ends at once")
-        for child in self._children:
+        for index, child in enumerate(self._children):
             child.send(signal.SIGTERM)
             while child.running:
                 if inbox.wait(_TICK_S) & {signal.SIGTERM, signal.SIGINT}:
                     self._report("ended by a second signal")
                     return ExitCode.FORCED
+                self._tend(self._children[index + 1 :])  # answers that are still being given need them
         return ExitCode.OK
 
     def _kill(self) -> None:

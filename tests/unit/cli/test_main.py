@@ -1,0 +1,188 @@
+"""The command line, each command through its front door; servers are scripted."""
+
+import io
+import json
+
+import grpc
+import pytest
+from headway.v1 import inference_pb2 as v1
+
+from services.cli.main import main
+from tests.support.fake_inference import FakeInference, answer, refuse, reply
+
+
+@pytest.fixture(autouse=True)
+def clean(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("COLUMNS", "200")
+
+
+@pytest.fixture
+def tiny_config(tmp_path):
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(LLAMA_70B))
+    return str(path)
+
+
+LLAMA_70B = {
+    "model_type": "llama", "vocab_size": 128256, "hidden_size": 8192, "num_hidden_layers": 80,
+    "num_attention_heads": 64, "num_key_value_heads": 8, "intermediate_size": 28672, "rms_norm_eps": 1e-5,
+    "max_position_embeddings": 8192, "rope_theta": 500000.0, "tie_word_embeddings": False,
+}  # fmt: skip
+
+
+def test_generate_streams_the_answer(capsys):
+    """The answer goes to standard output as it is, the statistics to standard error."""
+    with FakeInference(answer("héllo")) as server:
+        code = main(["generate", "hi", "--address", server.address, "--stats", "--max-tokens", "5", "--seed", "3"])
+    output = capsys.readouterr()
+    assert (code, output.out) == (0, "héllo\n")
+    assert output.err.startswith("5 tokens, TTFT ")
+    request = server.requests[0]
+    assert (request.stop.max_tokens, request.sampling.seed) == (5, 3)
+    assert request.chat.messages[0].content[0].text == "hi"
+
+
+def test_generate_reads_standard_input_and_can_go_without_the_template(capsys, monkeypatch):
+    """A prompt of "-" is read from standard input; --raw sends it as text."""
+    monkeypatch.setattr("sys.stdin", io.StringIO("Once"))
+    with FakeInference(answer("x")) as server:
+        assert main(["generate", "-", "--raw", "--address", server.address]) == 0
+    assert server.requests[0].parts.parts[0].text == "Once"
+    assert capsys.readouterr().out == "x\n"
+
+
+def test_a_request_that_fails_ends_with_1_and_the_reason(capsys):
+    """What the server said is told on standard error."""
+    with FakeInference(refuse(grpc.StatusCode.NOT_FOUND, "no such model; served: a")) as server:
+        assert main(["generate", "hi", "--model", "b", "--address", server.address]) == 1
+    assert capsys.readouterr().err == "headway: no such model; served: a\n"
+
+
+def test_a_server_that_is_not_there_is_told(capsys):
+    """Without a server, a client command fails soon and says so."""
+    assert main(["generate", "hi", "--address", "127.0.0.1:1"]) == 1
+    assert "connect" in capsys.readouterr().err
+
+
+def test_chat_answers_until_the_input_ends(capsys, monkeypatch):
+    """Each line is a turn; an error ends the turn, not the conversation."""
+    lines = iter(["hi", "", "again"])
+    monkeypatch.setattr("builtins.input", lambda _prompt: next(lines, None) or _eof_or_blank(lines))
+    failing = refuse(grpc.StatusCode.INTERNAL, "broken")
+    model = reply(v1.GetModelResponse(name="fake"))
+    with FakeInference(model, answer("hello"), failing) as server:
+        assert main(["chat", "--address", server.address, "--system", "be brief"]) == 0
+    output = capsys.readouterr()
+    assert "hello" in output.out
+    assert "headway: broken" in output.err
+    assert [each.role for each in server.requests[2].chat.messages] == ["system", "user", "assistant", "user"]
+
+
+def _eof_or_blank(lines):
+    """The empty line, once; then the end of input."""
+    if lines.__length_hint__():
+        return ""
+    raise EOFError
+
+
+def test_health_is_an_exit_code(capsys):
+    """A server without a health service, or none at all, is not healthy."""
+    with FakeInference(answer("x")) as server:
+        assert main(["health", "--address", server.address]) == 1
+    assert main(["health", "--address", "127.0.0.1:1", "--timeout-s", "0.5"]) == 1
+    assert capsys.readouterr().err.count("no answer") == 2
+
+
+def test_demo_streams_eight_prompts_at_once_and_shows_the_latencies(capsys):
+    """All eight are live together; the table has a row for each, and the exit code is 0."""
+    with FakeInference(answer("some words")) as server:
+        assert main(["demo", "--address", server.address]) == 0
+    output = capsys.readouterr().out
+    assert len(server.requests) == 8
+    assert output.count("some words") == 8
+    assert all(column in output for column in ("TTFT", "TBT mean", "TBT max", "tokens/s"))
+
+
+def test_demo_fails_when_a_prompt_did(capsys):
+    """One answer that failed makes the exit code 1 and is named."""
+    failing = refuse(grpc.StatusCode.INTERNAL, "broken")
+    with FakeInference(failing, answer("fine")) as server:
+        assert main(["demo", "--address", server.address]) == 1
+    assert capsys.readouterr().err.count("broken") == 1
+
+
+def test_config_shows_values_and_origins(capsys, monkeypatch):
+    """Each setting of each process is shown with where it comes from; secrets are not."""
+    monkeypatch.setenv("HEADWAY_ROUTER_MAX_N", "3")
+    monkeypatch.setenv("HEADWAY_ROUTER_SALT_SECRET", "xyzzy")
+    assert main(["config"]) == 0
+    output = capsys.readouterr().out
+    rows = [line.split() for line in output.splitlines()]
+    assert ["max_n", "3", "environment", "HEADWAY_ROUTER_MAX_N"] in rows
+    assert ["token_budget", "512", "default"] in rows
+    assert "xyzzy" not in output
+    assert all(f"\n{process} " in f"\n{output}" for process in ("router", "scheduler", "executor", "serve"))
+
+
+def test_config_of_one_process_takes_its_flags(capsys):
+    """A flag is an origin as well."""
+    assert main(["config", "scheduler", "--token-budget", "7"]) == 0
+    assert ["token_budget", "7", "flag"] in [line.split() for line in capsys.readouterr().out.splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("HEADWAY_ROUTER_MAX_M", "3", "did you mean HEADWAY_ROUTER_MAX_N"),
+        ("HEADWAY_ROUTER_MAX_N", "many", "HEADWAY_ROUTER_MAX_N"),
+        ("HEADWAY_SCHEDULER_TOKEN_BUDGET", "0", "token_budget must be at least 1"),
+    ],
+)
+def test_config_check_ends_with_2_and_the_reason(capsys, monkeypatch, name, value, words):
+    """An unknown variable, or a value that cannot be, ends with exit code 2; nothing bad with 0."""
+    assert main(["config", "--check"]) == 0
+    monkeypatch.setenv(name, value)
+    assert main(["config", "--check"]) == 2
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert words in output.err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["frobnicate"], ["serve", "--bogus"], ["serve", "--port", "99999"], ["serve", "--fake", "--model", "x"],
+     ["serve", "router", "--max-n", "0"], ["generate"], ["serve", "--model", "/does/not/exist", "--port", "0"]],
+)  # fmt: skip
+def test_a_bad_command_line_ends_with_2(capsys, arguments):
+    """What cannot be asked is refused with one line that says why."""
+    assert main(arguments) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("headway: ")
+    assert "Traceback" not in error
+
+
+def test_inspect_says_that_70b_does_not_fit_80_gb(capsys, tiny_config):
+    """From config.json alone: KV bytes per token, what fits, the smallest tensor parallelism."""
+    assert main(["model", "inspect", tiny_config, "--memory", "80GB"]) == 1
+    output = capsys.readouterr().out
+    assert "does not fit" in output
+    assert "327,680" in output  # 2 x 80 layers x 8 heads x 128 x 2 bytes
+    assert "smallest tensor parallelism  4 devices of 80.0 GB" in output
+    assert main(["model", "inspect", tiny_config, "--memory", "80GB", "--tp", "4"]) == 0
+    assert "sequences of 2,048" in capsys.readouterr().out
+
+
+def test_inspect_refuses_what_is_no_amount_of_memory(capsys, tiny_config):
+    """A bad flag value ends with 2."""
+    assert main(["model", "inspect", tiny_config, "--memory", "lots"]) == 2
+    assert "no amount of memory" in capsys.readouterr().err
+
+
+def test_a_model_that_is_not_here_is_told(capsys):
+    """The list says how to get one; verify and add of what is not here fail with 1."""
+    assert main(["model", "list"]) == 0
+    assert "headway model fetch" in capsys.readouterr().out
+    assert main(["model", "verify"]) == 1
+    assert main(["model", "add", "mine", "/does/not/exist"]) == 1
+    assert capsys.readouterr().err.count("headway: ") == 2
