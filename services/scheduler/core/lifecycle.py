@@ -1,0 +1,173 @@
+"""The lifecycle of sequences: how each enters, goes back to the queue, and ends exactly once."""
+
+from services.scheduler.core import admission, strikes
+from services.scheduler.core.admission import Refusal
+from services.scheduler.core.alarms import Alarms
+from services.scheduler.core.bill import Overhead
+from services.scheduler.core.outbox import Outbox
+from services.scheduler.core.queue import WaitingQueue
+from services.scheduler.core.quota import Quotas
+from services.scheduler.core.registry import Registry
+from services.scheduler.core.sequence import Sequence, State
+from services.scheduler.core.session import Session
+from services.scheduler.core.settings import CoreSettings
+from services.wire.execution import Capacity, StepResult
+from services.wire.scheduling import FinishCause, Finished, Rejected, RejectReason, Submit
+
+UNAVAILABLE = Refusal(
+    RejectReason.EXECUTOR_UNAVAILABLE, "the model is not available: try again", retry_after_us=1_000_000
+)
+DEADLINE = Refusal(RejectReason.DEADLINE, "the deadline has passed", "deadline_s")
+FAILED = Refusal(RejectReason.FAILED, "the model's output for this request is not finite: it cannot go on")
+POISONOUS = Refusal(RejectReason.POISONOUS, "computing this request ended the model's process three times")
+MODEL_CHANGED = Refusal(
+    RejectReason.MODEL_CHANGED, "another model is served now than this answer began with: send the request again"
+)
+
+
+class Lifecycle:
+    """Every collection that a sequence can be in, and the only code that moves it between them."""
+
+    def __init__(self, settings: CoreSettings) -> None:
+        self.settings = settings
+        self.registry = Registry()
+        self.queue = WaitingQueue(max_requests=settings.max_waiting_requests, max_tokens=settings.max_waiting_tokens)
+        self.quotas = Quotas()
+        self.alarms = Alarms()
+        self.outbox = Outbox()
+        self.session: Session | None = None
+        self.capacity: Capacity | None = None
+        """Of the newest executor, gone or not."""
+        self.lost_us = 0
+        """When the newest executor was lost; the start, before there was any."""
+        self.overhead = Overhead()
+        self.num_steps = 0
+        self.newest_result: StepResult | None = None
+        self.num_finished = 0
+        self.num_rejected = 0
+        self._num_entered = 0
+
+    # ---- in
+
+    def enter(self, router: int, submit: Submit, at_us: int) -> None:
+        """A request that nothing speaks against so far joins the queue."""
+        fingerprint = self.capacity.card.fingerprint if self.capacity else ""
+        sequence = Sequence(
+            serial=self._num_entered, router=router, submit=submit, arrived_us=at_us, fingerprint=fingerprint
+        )
+        self._num_entered += 1
+        self.registry.enter(sequence)
+        self.quotas.enter(sequence)
+        self.queue.join(sequence)
+        if submit.time_left_us >= 0:
+            sequence.deadline_us = at_us + submit.time_left_us
+            self.alarms.set(sequence.deadline_us, sequence)
+        if self.session is None:
+            self._start_grace(sequence, at_us)
+        if self.capacity:
+            self.check_fit(sequence, at_us)
+
+    def check_fit(self, sequence: Sequence, at_us: int) -> None:
+        """Decides for the executor at hand whether a waiting sequence can ever be served; ends it if not."""
+        submit, capacity = sequence.submit, self.capacity
+        assert capacity is not None
+        card, limit = capacity.card, admission.token_limit(submit, self.settings, capacity)
+        sequence.fingerprint = sequence.fingerprint or card.fingerprint
+        if sequence.fingerprint != card.fingerprint:
+            self.reject(sequence, MODEL_CHANGED, at_us)
+            return
+        sequence.limit = limit
+        refusal = admission.model_refusal(submit, self.settings, capacity)
+        refusal = refusal or admission.quota_refusal(submit, limit, capacity)
+        is_complete = admission.ends_at_once(submit, card, limit)
+        if refusal:
+            self.reject(sequence, refusal, at_us)
+        elif is_complete is not None:
+            self.finish(sequence, FinishCause.STOP_TOKEN if is_complete else FinishCause.LENGTH, at_us)
+        elif sequence.num_stored >= limit and sequence.num_stored > submit.prompt_length:
+            # A smaller pool than before: its answer ends here, as long as it could be.
+            self.finish(sequence, FinishCause.LENGTH, at_us)
+
+    # ---- back
+
+    def lose_executor(self, at_us: int) -> None:
+        """All that run go back to the front of the queue, whole, in the order of their admission."""
+        session = self.session
+        assert session is not None
+        suspects = strikes.suspects(session.flights, session.running)
+        for sequence in reversed(list(session.running)):
+            session.vacate(sequence, State.WAITING, at_us)
+            self.queue.rejoin(sequence)
+        self.session, self.lost_us = None, at_us
+        for sequence in suspects.values():
+            strikes.strike(sequence)
+            if sequence.strikes >= strikes.CONVICTED:
+                self.reject(sequence, POISONOUS, at_us)
+        for sequence in self.queue:
+            self._start_grace(sequence, at_us)
+
+    def _start_grace(self, sequence: Sequence, at_us: int) -> None:
+        sequence.grace_ends_us = at_us + self.settings.executor_grace_us
+        self.alarms.set(sequence.grace_ends_us, sequence)
+
+    # ---- out
+
+    def expire(self, at_us: int) -> None:
+        """Ends those whose deadline has passed, and those that have waited too long for an executor."""
+        for sequence in self.alarms.due(at_us):
+            if sequence.state is State.ENDED:
+                continue
+            if 0 <= sequence.deadline_us <= at_us:
+                self.reject(sequence, DEADLINE, at_us)
+            elif self.session is None and sequence.grace_ends_us <= at_us:
+                self.reject(sequence, UNAVAILABLE, at_us)
+
+    def finish(self, sequence: Sequence, cause: FinishCause, at_us: int, *, accepted_count: int | None = None) -> None:
+        """The last word of an answer; `accepted_count` is how many tokens its client has, where that is fewer."""
+        num_known = self.session.running.known(sequence) if self.session else sequence.num_stored
+        output = num_known - sequence.submit.prompt_length
+        if accepted_count is not None:
+            output = min(output, accepted_count)
+        self.remove(sequence, at_us)
+        self.num_finished += 1
+        account, arrived_us = sequence.account, sequence.arrived_us
+        admitted_us = account.admitted_us if account.admitted_us >= 0 else at_us
+        first_us = account.first_token_us if account.first_token_us >= 0 else at_us
+        self.outbox.put(
+            sequence.router,
+            Finished(
+                handle=sequence.submit.handle,
+                cause=cause,
+                bill=account.close(max(0, output - sequence.submit.accepted_count)),
+                queued_us=admitted_us - arrived_us,
+                prefill_us=max(0, first_us - admitted_us),
+            ),
+        )
+
+    def reject(self, sequence: Sequence, refusal: Refusal, at_us: int, *, keep_blocks: bool = True) -> None:
+        """The last word of a request that ends with an error."""
+        self.remove(sequence, at_us, keep_blocks=keep_blocks)
+        self.refuse(sequence.router, sequence.submit.handle, refusal, sequence.strikes)
+
+    def refuse(self, router: int, handle: int, refusal: Refusal, attempt: int) -> None:
+        self.num_rejected += 1
+        body = Rejected(
+            handle=handle,
+            reason=refusal.reason,
+            field=refusal.field,
+            message=refusal.message,
+            retry_after_us=refusal.retry_after_us,
+            attempt=attempt,
+        )
+        self.outbox.put(router, body)
+
+    def remove(self, sequence: Sequence, at_us: int, *, keep_blocks: bool = True) -> None:
+        """Out of every collection, with no word to anyone."""
+        if sequence.is_running:
+            assert self.session is not None
+            self.session.vacate(sequence, State.ENDED, at_us, keep_blocks=keep_blocks)
+        else:
+            self.queue.leave(sequence)
+            sequence.move(State.ENDED)
+        self.registry.leave(sequence)
+        self.quotas.leave(sequence)

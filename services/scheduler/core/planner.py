@@ -1,0 +1,139 @@
+"""The planner: who computes how many tokens in the next step, and in which blocks."""
+
+from services.scheduler.core import preemption
+from services.scheduler.core.draft import Draft
+from services.scheduler.core.flight import Chunk
+from services.scheduler.core.queue import WaitingQueue
+from services.scheduler.core.quota import Quotas
+from services.scheduler.core.sequence import Sequence, State
+from services.scheduler.core.session import Session
+
+
+class Planner:
+    """Plans the steps of one executor session.
+
+    There are no phases: decodes come first, and what is left of the token budget goes to the known but uncomputed tokens
+    of the others in the order of the queue. At most one sequence is therefore partly prefilled, and one that shares its
+    beginning is admitted only when that is planned: a cold burst with a common prefix computes it once at any budget.
+    """
+
+    def __init__(self, session: Session, queue: WaitingQueue, quotas: Quotas) -> None:
+        self._session = session
+        self._running = session.running
+        self._kv = session.kv
+        self._queue = queue
+        self._quotas = quotas
+        self._blocked = (-1, -1)
+
+    def draft(self, at_us: int) -> Draft | None:
+        """The next step; None when there is nothing to compute."""
+        if self._session.flights and self._quarantined():
+            return None  # it runs alone: not even beside an unanswered plan of others
+        draft = Draft(at_us, self._session.token_budget)
+        seat_for_prefill = self._running.has_prefilling or self._can_try_admission()
+        while True:
+            alone = self._alone(draft)
+            self._running.choose_decodes(draft.left, seat_for_prefill=seat_for_prefill, alone=alone)
+            self._grow(draft)
+            draft.num_decodes = self._running.recount()
+            self._prefill(draft, alone)
+            if draft.num_tokens or (alone and alone.is_running) or not self._running.has_ready:
+                return draft if draft.num_tokens else None
+            seat_for_prefill = False  # nobody took it, or those in turn gave way: others decode
+
+    def preempt(self, sequence: Sequence, at_us: int) -> None:
+        """Back to the front of the queue, with all its tokens."""
+        self._session.vacate(sequence, State.WAITING, at_us)
+        sequence.was_preempted = True
+        self._queue.rejoin(sequence)
+
+    def is_blocked(self, sequence: Sequence) -> bool:
+        """Whether nothing has been released since it did not fit."""
+        return self._blocked == (sequence.serial, self._kv.pool.num_releases)
+
+    def _quarantined(self) -> Sequence | None:
+        """The one that has to run alone, if there is one and it is its turn."""
+        for sequence in self._running.struck.values():
+            if sequence.is_quarantined:
+                return sequence
+        head = self._queue.head
+        return head if head and head.is_quarantined else None
+
+    def _alone(self, draft: Draft) -> Sequence | None:
+        sequence = self._quarantined()
+        if sequence is None or sequence.is_running:
+            return sequence
+        may = not self._running.is_full and self._quotas.can_charge(sequence, self._running.final_blocks(sequence))
+        return sequence if may and self._admit(draft, sequence) else None
+
+    def _grow(self, draft: Draft) -> None:
+        """A block for each that decodes and has filled its last one; the oldest first."""
+        due = self._running.due()
+        if not due.size:
+            return
+        sequences = [sequence for slot in due.tolist() if (sequence := self._running.sequences[slot])]
+        if not self._kv.pool.can_take(len(sequences)):
+            sequences.sort(key=lambda sequence: sequence.order)
+        for sequence in sequences:
+            while sequence.is_running and not self._kv.pool.can_take(1):
+                self.preempt(preemption.victim(self._running), draft.at_us)
+                draft.num_preempted += 1
+            if sequence.is_running:
+                self._grow_one(draft, sequence)
+
+    def _grow_one(self, draft: Draft, sequence: Sequence) -> None:
+        self._running.store_tail(sequence)
+        self._kv.publish(sequence, min(self._running.computed(sequence), sequence.num_stored))
+        sequence.account.hold_blocks(len(sequence.table), draft.at_us)
+        draft.append_slots.append(sequence.slot)
+        draft.append_blocks.append(self._kv.grow(sequence))
+        self._running.grew(sequence)
+
+    def _prefill(self, draft: Draft, alone: Sequence | None) -> None:
+        for sequence in self._running.prefilling if self._running.has_prefilling else ():
+            if draft.left and (alone is None or sequence is alone):
+                self._chunk(draft, sequence)
+        tenants_at_quota: set[str] = set()
+        while alone is None and draft.left and self._can_try_admission():
+            waiting = self._queue.first(tenants_at_quota)
+            if waiting is None or waiting.is_quarantined:
+                return
+            if not self._quotas.can_charge(waiting, self._running.final_blocks(waiting)):
+                tenants_at_quota.add(waiting.submit.tenant)  # the others need not wait for it
+            elif self._admit(draft, waiting):
+                self._chunk(draft, waiting)
+            else:
+                return
+
+    def _can_try_admission(self) -> bool:
+        head = self._queue.head
+        return head is not None and not self._running.is_full and not self.is_blocked(head)
+
+    def _admit(self, draft: Draft, sequence: Sequence) -> bool:
+        """Whether it fits, with what must stay idle for the others; then it has a slot and blocks."""
+        hits = self._kv.match(sequence)
+        num_blocks = self._kv.blocks_for(sequence.num_stored)
+        headroom = preemption.headroom_blocks(sequence, self._running, num_blocks)
+        if not self._kv.can_place(sequence, hits, headroom):
+            self._blocked = (sequence.serial, self._kv.pool.num_releases)
+            return False
+        self._queue.leave(sequence)
+        hit_tokens = len(hits) * self._kv.block_size
+        draft.prefix_query_tokens += sequence.num_stored
+        draft.prefix_hit_tokens += hit_tokens
+        if sequence.account.admitted_us < 0:
+            sequence.account.admitted_us = draft.at_us
+            sequence.account.cached_tokens = hit_tokens
+        draft.admitted.append(self._session.occupy(sequence, hits, draft.at_us))
+        return True
+
+    def _chunk(self, draft: Draft, sequence: Sequence) -> None:
+        """As many of its uncomputed tokens as the budget has left."""
+        start = self._running.computed(sequence)
+        end = min(sequence.admitted_length, start + draft.left)
+        draft.chunks.append(Chunk(sequence, sequence.order, sequence.slot, start, end))
+        draft.num_prefill_tokens += end - start
+        sequence.account.compute(start, end, mark=sequence.mark, prompt_length=sequence.submit.prompt_length)
+        self._kv.publish(sequence, end)
+        if self._running.compute(sequence, end) and sequence.admitted_length < sequence.limit:
+            draft.drawing.append(sequence.slot)

@@ -1,0 +1,39 @@
+"""The core's settings: what an operator may choose about scheduling."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoreSettings:
+    """How much may run and wait at once. Written into the header of every event log, so that a replay has the same."""
+
+    max_slots: int = 64
+    token_budget: int = 512
+    """Tokens that one step computes at most, decodes and prefill chunks together."""
+    max_waiting_requests: int = 1024
+    max_waiting_tokens: int = 1_000_000
+    default_max_tokens: int = 512
+    """Of a request that sets none; clipped to what is left of the context and of the pool."""
+    max_tokens_cap: int = 32_768
+    executor_grace_us: int = 60_000_000
+    """How long a request waits for an absent executor."""
+    pipeline_depth: int = 1
+    """Plans that may be unanswered at once."""
+    prefix_cache: bool = True
+
+    def __post_init__(self) -> None:
+        for name in (
+            "max_slots",
+            "token_budget",
+            "max_waiting_requests",
+            "max_waiting_tokens",
+            "default_max_tokens",
+            "max_tokens_cap",
+            "pipeline_depth",
+        ):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+        if self.pipeline_depth > 2:
+            raise ValueError(f"pipeline_depth must be 1 or 2, not {self.pipeline_depth}")
+        if self.executor_grace_us < 0:
+            raise ValueError(f"executor_grace_us must not be negative, is {self.executor_grace_us}")
