@@ -17,7 +17,7 @@ class Request:
 
     prompt: Sequence[int]
     max_tokens: int
-    sampling: Sampling = GREEDY
+    sampling: Sampling = field(default_factory=lambda: GREEDY)
     seed: int = 0
     known: Sequence[int] = ()
     outputs: list[int] = field(default_factory=list)
