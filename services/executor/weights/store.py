@@ -108,9 +108,10 @@ def resolve(name_or_path: str) -> Path:
 
 def served_name(name_or_path: str) -> str:
     """What clients call the model that `resolve` finds for `name_or_path`."""
-    if name_or_path == DEFAULT or resolve(name_or_path) == default_model.default_model_path():
+    path = resolve(name_or_path)
+    if name_or_path == DEFAULT or path.resolve() == default_model.default_model_path().resolve():
         return default_model.SERVED_NAME
-    return name_or_path if name_or_path in registry.load() else resolve(name_or_path).name.removesuffix(".gguf")
+    return name_or_path if name_or_path in registry.load() else path.name.removesuffix(".gguf")
 
 
 def _add(name: str, path: Path, source: str) -> ModelRecord:
