@@ -98,12 +98,32 @@ def test_a_byte_level_delta_holds_back_an_unfinished_character_only():
     assert library.get_vocab_size() > len(token_ids)
 
 
+@given(st.data())
+def test_spaces_are_stripped_from_the_start_of_an_answer_only(data):
+    """One where the first text has one; none later, whatever came first."""
+    _, detokenizers, library = family("fallback")
+    words = [token_id for token, token_id in library.get_vocab().items() if len(token) < 4]
+    token_ids = data.draw(st.lists(st.sampled_from(words), min_size=1, max_size=6))
+    assert "".join(deltas(detokenizers.new(), token_ids)) == library.decode(token_ids)
+
+
 def test_a_run_of_byte_tokens_is_given_out_when_it_ends():
     """Byte fallback shows a character when a token that is no byte follows, or the answer ends."""
     tokenizer, detokenizers, _ = family("fallback")
     token_ids = tokenizer.encode("a한b")
     assert deltas(detokenizers.new(), token_ids)[-6:] == ["a", "", "", "", "한b", ""]
     assert deltas(detokenizers.new(), token_ids[:-1])[-5:] == ["a", "", "", "", "한"]
+
+
+@pytest.mark.parametrize("between", [1, 990])
+def test_what_shows_nothing_does_not_end_a_run_of_bytes(between):
+    """A skipped control token, or an id that is no token, may come inside a character."""
+    tokenizer, detokenizers, library = family("fallback")
+    first, *rest = tokenizer.encode("한")[-3:]
+    token_ids = [first, between, *rest]
+    assert "".join(deltas(detokenizers.new(), token_ids)) == library.decode(token_ids) == "한"
+    shown = "".join(deltas(detokenizers.new(skip_special_tokens=False), token_ids))
+    assert shown == library.decode(token_ids, skip_special_tokens=False)
 
 
 @given(st.lists(st.integers(0, 12), max_size=60), st.booleans())

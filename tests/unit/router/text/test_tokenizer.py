@@ -5,6 +5,7 @@ import threading
 import time
 
 import pytest
+import tokenizers
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,6 +24,9 @@ def test_names_of_control_tokens_are_recognised_or_spelled_out():
     plain = tokenizer.encode_plain(text)
     assert tokenizer.control_id_set.isdisjoint(plain)
     assert tokenizer.decode(plain) == text
+    library = tokenizers.Tokenizer.from_str(models.byte_level_json())
+    library.encode_special_tokens = True
+    assert plain == library.encode(text, add_special_tokens=False).ids
     assert tokenizer.decode(tokenizer.encode(text)) == "so  it ends"
     assert tokenizer.decode(tokenizer.encode(text), skip_special_tokens=False) == text
 
