@@ -26,7 +26,7 @@ def tiny_config(**changes) -> DecoderConfig:
         "context_length": 1024,
         "norm_eps": 1e-5,
         "rope_theta": 10000.0,
-        "tie_embeddings": True,
+        "tie_embeddings": False,
     }
     return DecoderConfig(**(fields | changes))
 
