@@ -14,7 +14,6 @@ import zmq
 from services.runtime.logging import get_logger
 from services.runtime.zeromq import ServerChannel
 from services.scheduler.process_handle import ProcessHandle
-from services.scheduler.progress import Progress
 from services.scheduler.watchdog import Watchdog
 from services.wire import codec
 from services.wire.event_log import ExecutorDown, ExecutorUp
@@ -68,17 +67,16 @@ class ExecutorLink:
         self,
         channel: ServerChannel[ToExecutor, FromExecutor],
         reset: Reset,
-        progress: Progress,
         *,
         lost_timeout_us: int,
         mint_session: Callable[[], int],
     ) -> None:
         self._channel = channel
         self._reset = reset
-        self._progress = progress
         self._lost_timeout_us = lost_timeout_us
         self._mint_session = mint_session
         self._executor: _Executor | None = None
+        self._last_alive_us: int | None = None
         self._dead: deque[int] = deque(maxlen=_REMEMBERED_DEAD)  # instances given up for good: frames may linger
 
     @property
@@ -90,6 +88,10 @@ class ExecutorLink:
     def process_fd(self) -> int | None:
         """To poll for the executor's end, where that can be seen."""
         return self._executor.process.fd if self._executor else None
+
+    def is_silent(self, at_us: int, timeout_us: int) -> bool:
+        """Whether no executor in a session has given a sign of life for so long; true before there was any."""
+        return self._last_alive_us is None or at_us - self._last_alive_us >= timeout_us
 
     def receive(self, at_us: int) -> Iterator[LinkEvent]:
         """The events in the frames that have arrived."""
@@ -161,7 +163,7 @@ class ExecutorLink:
         elif executor.instance == heartbeat.instance:
             executor.watchdog.heard(at_us)
             if executor.up:
-                self._progress.heard(at_us)
+                self._last_alive_us = at_us
 
     def _take_in_session(
         self, session: int, body: Capacity | StepResult | GrammarReady, at_us: int
@@ -172,14 +174,13 @@ class ExecutorLink:
         elif isinstance(body, Capacity):
             executor.up = True
             executor.watchdog.capacity_came(at_us)
-            self._progress.heard(at_us)
+            self._last_alive_us = at_us
             _log.info("executor ready", session=session, model=body.card.name, blocks=body.groups[0].num_blocks)
             yield ExecutorUp(session=session, capacity=body)
         elif isinstance(body, GrammarReady):
             yield body
         elif executor.watchdog.is_due(body.plan):
             executor.watchdog.result_came(at_us)
-            self._progress.step_ended(at_us)
             yield body
         else:
             yield from self.give_up(f"it answered plan {body.plan}, which was not due")

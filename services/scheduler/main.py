@@ -20,7 +20,6 @@ from services.scheduler.core.settings import CoreSettings
 from services.scheduler.executor_link import ExecutorLink, decode_from_executor
 from services.scheduler.grpc_server import GrpcServer
 from services.scheduler.inbox import Inbox
-from services.scheduler.progress import Progress
 from services.scheduler.recorder import Recorder
 from services.scheduler.service import SchedulerService
 from services.scheduler.settings import SchedulerSettings
@@ -52,8 +51,7 @@ def _serve(settings: SchedulerSettings, stack: ExitStack) -> int:
     clock_us = _clock_us()
     inbox: Inbox[Command] = Inbox()
     stack.callback(inbox.close)
-    progress = Progress(int(settings.executor_heartbeat_timeout_s * 1e6))
-    link = _open_link(settings, progress, stack)
+    link = _open_link(settings, stack)
     server = GrpcServer(settings.listen, inbox, settings.router_backlog_bytes)
     stack.callback(server.stop, _LAST_WORDS_S)
     server.start()
@@ -63,9 +61,9 @@ def _serve(settings: SchedulerSettings, stack: ExitStack) -> int:
         link,
         inbox,
         server.hub,
-        progress,
         recorder=_open_recorder(settings.record, core_settings, stack),
         clock_us=clock_us,
+        heartbeat_timeout_us=int(settings.executor_heartbeat_timeout_s * 1e6),
         drain_timeout_us=int(settings.drain_timeout_s * 1e6),
     )
     on_terminate(lambda: inbox.put(BeginDrain()))
@@ -73,7 +71,7 @@ def _serve(settings: SchedulerSettings, stack: ExitStack) -> int:
     return service.run()
 
 
-def _open_link(settings: SchedulerSettings, progress: Progress, stack: ExitStack) -> ExecutorLink:
+def _open_link(settings: SchedulerSettings, stack: ExitStack) -> ExecutorLink:
     keys = read_keys(settings.curve_key_file)
     context: zmq.Context[zmq.Socket[bytes]] = stack.enter_context(zmq.Context())
     channel: ServerChannel[ToExecutor, FromExecutor] = ServerChannel(
@@ -82,7 +80,6 @@ def _open_link(settings: SchedulerSettings, progress: Progress, stack: ExitStack
     link = ExecutorLink(
         channel,
         Reset(max_slots=settings.max_slots, max_step_tokens=settings.token_budget),
-        progress,
         lost_timeout_us=int(settings.executor_lost_timeout_s * 1e6),
         mint_session=lambda: secrets.randbits(63) + 1,
     )
@@ -94,7 +91,7 @@ def _open_recorder(path: str, settings: CoreSettings, stack: ExitStack) -> Recor
     if not path:
         return None
     try:
-        file = stack.enter_context(Path(path).open("wb"))
+        file = stack.enter_context(Path(path).open("wb"))  # noqa: SIM115 the stack closes it
     except OSError as error:
         raise BadSetting(f"cannot write the event log {path!r}: {error.strerror}") from None
     return Recorder(file, settings, build=version("headway-llm"))

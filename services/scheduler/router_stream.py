@@ -17,6 +17,7 @@ class RouterStream:
         self._backlog_bytes = 0
         self._load: bytes | None = None
         self._filled = asyncio.Event()
+        self._greeted = False
         self._ending = False
         self.broken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Fails with the Refusal that ends the stream at once."""
@@ -25,6 +26,7 @@ class RouterStream:
         """One more message for the router; one too many breaks the stream."""
         if self.broken.done():
             return
+        self._greeted = True
         self._messages.append(message)
         self._backlog_bytes += len(message)
         if self._backlog_bytes > self._backlog_limit_bytes:
@@ -32,9 +34,10 @@ class RouterStream:
         self._filled.set()
 
     def set_load(self, load: bytes) -> None:
-        """The newest Load: it takes the place of one that has not been written."""
-        self._load = load
-        self._filled.set()
+        """The newest Load: it takes the place of one that has not been written. None comes before the hello."""
+        if self._greeted:
+            self._load = load
+            self._filled.set()
 
     def refuse(self, refusal: Refusal) -> None:
         """Ends the stream at once with a status."""
@@ -48,7 +51,7 @@ class RouterStream:
         self._filled.set()
 
     async def write_to(self, write: Callable[[bytes], Awaitable[None]]) -> None:
-        """Writes messages in order, the newest Load when there are none left, until the end."""
+        """Writes messages in order, a new Load before the next of them, until the end."""
         while True:
             await self._filled.wait()
             self._filled.clear()
@@ -56,8 +59,12 @@ class RouterStream:
                 message = self._messages.popleft()
                 await write(message)
                 self._backlog_bytes -= len(message)
-            if self._load is not None:
-                load, self._load = self._load, None
-                await write(load)
+                await self._write_load(write)
+            await self._write_load(write)
             if self._ending and not self._messages:
                 return
+
+    async def _write_load(self, write: Callable[[bytes], Awaitable[None]]) -> None:
+        if self._load is not None:
+            load, self._load = self._load, None
+            await write(load)

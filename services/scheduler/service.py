@@ -14,7 +14,6 @@ from services.scheduler.core.illegal_event import ExecutorBroke, RouterBroke
 from services.scheduler.executor_link import ExecutorLink
 from services.scheduler.hub import Hub
 from services.scheduler.inbox import Inbox
-from services.scheduler.progress import Progress
 from services.scheduler.recorder import Recorder
 from services.wire.event_log import Drain, Event, ExecutorUp, LogEvent, SessionOpened, Tick
 from services.wire.scheduling import CancelByIdResponse, ExplainByIdRequest, GetModelCardResponse, Load, ToRouter
@@ -33,19 +32,19 @@ class SchedulerService:
         link: ExecutorLink,
         inbox: Inbox[Command],
         hub: Hub,
-        progress: Progress,
         *,
         recorder: Recorder | None,
         clock_us: Callable[[], int],
+        heartbeat_timeout_us: int,
         drain_timeout_us: int,
     ) -> None:
         self._core = core
         self._link = link
         self._inbox = inbox
         self._hub = hub
-        self._progress = progress
         self._recorder = recorder
         self._clock_us = clock_us
+        self._heartbeat_timeout_us = heartbeat_timeout_us
         self._drain_timeout_us = drain_timeout_us
         self._drain_ends_us: int | None = None
         self._load = Load()
@@ -134,15 +133,10 @@ class SchedulerService:
         """Load and readiness: each quarter second, and at once when progress stops or begins again."""
         now_us = self._clock_us()
         load = self._core.load(now_us)
-        pending = load.running + load.waiting > 0
-        if not pending and self._load.running + self._load.waiting > 0:
+        if load.running + load.waiting == 0 and self._load.running + self._load.waiting > 0:
             self._core.check_integrity()
-        self._progress.note_pending(now_us, pending=pending)
-        load = dataclasses.replace(
-            load,
-            making_progress=self._progress.making_progress(now_us, load.predicted_step_us),
-            last_step_age_us=self._progress.step_age_us(now_us),
-        )
+        if self._link.is_silent(now_us, self._heartbeat_timeout_us):
+            load = dataclasses.replace(load, making_progress=False)
         if now_us >= self._load_due_us or load.making_progress is not self._load.making_progress:
             self._load_due_us = now_us + LOAD_INTERVAL_US
             self._hub.tell_load(load)
