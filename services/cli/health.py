@@ -6,6 +6,8 @@ from headway.client import DEFAULT_ADDRESS
 
 from services.cli.console import fail, out
 
+READINESS = "headway.v1.Inference"
+
 
 def status_of(address: str, service: str, timeout_s: float) -> str:
     """The status that the server's health service gives for `service`, or why there is none."""
@@ -18,12 +20,13 @@ def status_of(address: str, service: str, timeout_s: float) -> str:
     return str(health_pb2.HealthCheckResponse.ServingStatus.Name(response.status))
 
 
-def health(*, address: str = DEFAULT_ADDRESS, service: str = "", timeout_s: float = 2.0) -> int:
+def health(*, address: str = DEFAULT_ADDRESS, service: str = READINESS, timeout_s: float = 2.0) -> int:
     """Say whether a server serves: exit code 0 when it does, 1 when it does not or does not answer.
 
     Args:
         address: Address of the server, host:port or unix:PATH.
-        service: Which of its services is asked about; empty is the server as a whole.
+        service: What is asked about. The default is readiness: a request sent now would be computed. Empty is liveness:
+            the process answers.
         timeout_s: How long to wait for the answer.
     """
     if (status := status_of(address, service, timeout_s)) == "SERVING":

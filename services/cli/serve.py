@@ -7,11 +7,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from headway.client import HeadwayError
+
 from services.cli import address
 from services.cli.children import Child
 from services.cli.console import err
 from services.cli.facts import Facts, print_facts
-from services.cli.health import status_of
+from services.cli.health import READINESS, status_of
 from services.cli.models import model_to_serve
 from services.cli.processes import ABOUT, SETTINGS, check_environment, end_with_supervisor, run_process
 from services.cli.run_dir import RunDir
@@ -79,7 +81,10 @@ def serve_all(loaded: Loaded[ServeSettings]) -> int:
     reached = address.reachable(plan.listen)
 
     def when_ready() -> None:
-        print_facts(Facts.of(reached, plan.model, plan.executor.settings.dtype))
+        try:
+            print_facts(Facts.of(reached, plan.model, plan.executor.settings.dtype))
+        except HeadwayError as error:  # it has just become ready, and something of it is gone again
+            report(f"ready on {reached}, but it does not say what it serves: {error}")
         if plan.serve.ready_file:
             write_whole(Path(plan.serve.ready_file), reached)
 
@@ -88,7 +93,7 @@ def serve_all(loaded: Loaded[ServeSettings]) -> int:
         report(f"starting {'a simulated server' if plan.model is None else plan.model.name} on {plan.listen}")
         supervisor = Supervisor(
             children,
-            ready=lambda: status_of(reached, "", _PROBE_TIMEOUT_S) == "SERVING",
+            ready=lambda: status_of(reached, READINESS, _PROBE_TIMEOUT_S) == "SERVING",
             report=report,
         )
         return supervisor.run(inbox, when_ready)
