@@ -49,6 +49,10 @@ class Engine(Protocol):
     def step(self, plan: StepPlan) -> StepResult: ...
 
 
+class EngineLost(Exception):
+    """Raised by an engine's `step` where a process would have died: the driver loses the executor and starts another."""
+
+
 class Recorder(Protocol):
     """What may listen to all that the core is told and answers; see services.scheduler.recorder."""
 
@@ -100,8 +104,12 @@ class Driver:
         step_us: Callable[[StepPlan, StepResult], int] = measured_us,
         recorder: Recorder | None = None,
         check_integrity: bool = False,
+        restart_us: int = 1_000_000,
     ) -> None:
-        """`check_integrity`: after each step, at the cost of a walk over all blocks."""
+        """An `Engine` may raise `EngineLost`; `restart_us` later the next session starts.
+
+        `check_integrity`: after each step, at the cost of a walk over all blocks.
+        """
         self.settings = settings
         self.engine = engine
         self.core = Core(settings)
@@ -111,14 +119,27 @@ class Driver:
         self._step_us = step_us
         self._recorder = recorder
         self._check_integrity = check_integrity
+        self._restart_us = restart_us
         self._moments: list[tuple[int, int, Callable[[], None]]] = []
         self._before_step: dict[int, list[Callable[[], None]]] = {}
         self._num_moments = 0
         self._num_handles = 0
         self._session = 0
+        self._num_sessions = 0
+        self._has_executor = False
+        self._is_engine_dead = False
         self._block_size = 16
         self._executor_free_us = 0
         self._unlogged: list[tuple[int, ToRouter]] = []
+
+    @property
+    def num_sessions(self) -> int:
+        """Executors that have come up so far."""
+        return self._num_sessions
+
+    @property
+    def has_executor(self) -> bool:
+        return self._has_executor
 
     # ---- what happens
 
@@ -130,15 +151,18 @@ class Driver:
     def executor_up(self) -> None:
         """A new session: the engine is reset."""
         self._session += 1
+        self._num_sessions += 1
         reset = Reset(max_slots=self.settings.max_slots, max_step_tokens=self.settings.token_budget)
         capacity = self.engine.reset(self._session, reset)
         self._block_size = capacity.groups[0].block_size
         self._executor_free_us = self.now_us
+        self._has_executor, self._is_engine_dead = True, False
         self.tell(ExecutorUp(session=self._session, capacity=capacity))
 
     def lose_executor(self) -> None:
         """Now, with whatever plan is in its hands."""
         self._session += 1  # results that are under way answer to no session any more
+        self._has_executor = False
         self.tell(ExecutorDown())
 
     def submit(
@@ -202,9 +226,9 @@ class Driver:
     def tell(self, body: Event) -> None:
         """Any event, now."""
         event = LogEvent(at_us=self.now_us, body=body)
-        self.core.handle(event)
         if self._recorder:
             self._recorder.event(event)
+        self.core.handle(event)
         self._collect()
 
     def at(self, at_us: int, act: Callable[[], None]) -> None:
@@ -254,7 +278,14 @@ class Driver:
         self.records.append(record)
         if self._check_integrity:
             self.core.check_integrity()
-        result = self.engine.step(plan)
+        if self._is_engine_dead:
+            return
+        try:
+            result = self.engine.step(plan)
+        except EngineLost:
+            self._is_engine_dead, session = True, self._session
+            self.at(self.now_us, lambda: self._die(session))
+            return
         duration_us, session = self._step_us(plan, result), self._session
         self._executor_free_us = max(self._executor_free_us, self.now_us) + duration_us
 
@@ -265,6 +296,15 @@ class Driver:
                     self.core.check_integrity()
 
         self.at(self._executor_free_us, arrive)
+
+    def _die(self, session: int) -> None:
+        if session == self._session:
+            self.lose_executor()
+            self.at(self.now_us + self._restart_us, self._restart)
+
+    def _restart(self) -> None:
+        if not self._has_executor:
+            self.executor_up()
 
     def _now_or_at(self, at_us: int | None, act: Callable[[], None]) -> None:
         if at_us is None:

@@ -39,6 +39,8 @@ from services.wire.scheduling import (
     ToRouter,
 )
 
+MAX_HANDLE = 2**31 - 1
+
 
 class Core:
     """The scheduler's one state machine: no I/O, no clock; the same events and calls give byte-identical plans.
@@ -194,6 +196,8 @@ class Core:
         self._lifecycle.outbox.forget(event.router)
 
     def _submit(self, event: RoutedSubmit) -> None:
+        if not 0 <= event.submit.handle <= MAX_HANDLE:
+            raise RouterBroke(event.router, f"handle {event.submit.handle} does not fit a column")
         if self._find(event.router, event.submit.handle):
             raise RouterBroke(event.router, f"handle {event.submit.handle} is in use")
         self._intake.submit(event.router, event.submit, self._now_us, is_draining=self.is_draining)
