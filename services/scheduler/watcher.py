@@ -36,6 +36,6 @@ class Watcher:
             if self._newest is not None:
                 record, self._newest = self._newest, None
                 await write(codec.encode(record))
-            if self._ended:
+            if self._ended and self._newest is None:
                 return
             await asyncio.sleep(self._pause_s)
