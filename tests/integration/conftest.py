@@ -15,8 +15,10 @@ def cluster():
     directory = Path(tempfile.mkdtemp(prefix="hw-"))
     cluster = Cluster(directory)
     yield cluster
-    cluster.close()
-    shutil.rmtree(directory)
+    try:
+        cluster.close()
+    finally:
+        shutil.rmtree(directory)
 
 
 @pytest.fixture

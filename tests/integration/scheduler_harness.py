@@ -44,6 +44,7 @@ class Cluster:
         self.address = f"unix:{directory}/s.sock"
         self.executor_endpoint = f"ipc://{directory}/x.sock"
         self.processes = []
+        self.may_break = False  # whether a process of this test may end with a traceback
 
     def start_scheduler(self, **settings):
         settings = {"listen": self.address, "executor_endpoint": self.executor_endpoint, **settings}
@@ -66,6 +67,9 @@ class Cluster:
             with contextlib.suppress(ProcessLookupError):
                 process.send_signal(signal.SIGKILL)
             process.wait()
+        for process in self.processes:
+            log = self.log(process)
+            assert "Traceback" not in log or self.may_break, log
 
     def _start(self, name, settings, *, hooks=False):
         flags = [part for key, value in settings.items() for part in (f"--{key.replace('_', '-')}", str(value))]

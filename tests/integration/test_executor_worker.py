@@ -137,6 +137,7 @@ def test_garbage_and_old_sessions_are_passed_over(cluster, scheduler):
 )
 def test_what_cannot_go_on_ends_the_process(cluster, scheduler, plan, code):
     """A plan out of order and an engine that breaks each end the process with its own code."""
+    cluster.may_break = True
     process = cluster.start_executor()
     scheduler.begin()
     scheduler.send(5, plan)

@@ -1,10 +1,13 @@
 """A scheduler process with a simulated executor process, seen from a router."""
 
 import asyncio
+import contextlib
+import socket
 
 import grpc
 
 from services.executor.simulated_card import simulated_card
+from services.runtime.curve import generate_keys, write_keys
 from services.wire import codec
 from services.wire.execution import Sampling
 from services.wire.scheduling import (
@@ -196,6 +199,7 @@ async def test_a_router_that_does_not_read_is_closed_and_nobody_waits_for_it(clu
     await watching.send(submit(1, seed=4, max_tokens=50))
     await watching.until(lambda: 1 in watching.ends)
     assert watching.tokens[1] == random_answer(b"hello", 4, 50)
+    assert "does not read" in cluster.log(cluster.processes[0])
     await slow.close()
 
 
@@ -221,3 +225,22 @@ async def test_watch_shows_steps_at_the_asked_rate(cluster, new_router):
     assert faster == sorted(set(faster))
     slow.cancel()
     fast.cancel()
+
+
+async def test_over_tcp_with_keys(cluster, new_router):
+    """Scheduler and executor that share a key file meet over tcp; an executor with other keys is not heard."""
+    keys, other_keys = cluster.directory / "keys", cluster.directory / "other"
+    write_keys(keys, generate_keys())
+    write_keys(other_keys, generate_keys())
+    with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as free:
+        endpoint = f"tcp://127.0.0.1:{free.getsockname()[1]}"
+    cluster.start_scheduler(executor_endpoint=endpoint, curve_key_file=keys)
+    cluster.start_executor(scheduler_endpoint=endpoint, curve_key_file=other_keys)
+    router = await new_router()
+    await asyncio.sleep(1.5)
+    assert not router.hellos[-1].executor_ready
+    cluster.start_executor(scheduler_endpoint=endpoint, curve_key_file=keys)
+    await router.ready()
+    await router.send(submit(1))
+    await router.until(lambda: 1 in router.ends)
+    assert router.tokens[1] == random_answer(b"hello", 1, 20)
