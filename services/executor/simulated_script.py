@@ -43,7 +43,7 @@ def draw(preferred: int, position: int, output_index: int, sampling: Sampling) -
 
 def is_stop(token: int, sampling: Sampling) -> bool:
     """Whether `token` ends the sequence."""
-    return (token in EOS_IDS and not sampling.ignore_eos) or token in sampling.stop_ids
+    return (token in EOS_IDS and not sampling.ignore_eos) or token in sampling.stop_ids.tolist()
 
 
 def mix(*values: int) -> int:
