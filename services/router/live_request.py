@@ -33,7 +33,9 @@ class LiveRequest:
 
     @property
     def ended(self) -> bool:
-        return self.refusal is not None or (bool(self.answers) and all(answer.ended for answer in self.answers))
+        if self.refusal is not None:
+            return True  # an answer that was refused makes its request so
+        return bool(self.answers) and all(answer.finished is not None for answer in self.answers)
 
     @property
     def has_pending(self) -> bool:
