@@ -127,7 +127,7 @@ class Driver:
         self._session = 0
         self._num_sessions = 0
         self._has_executor = False
-        self._is_engine_dead = False
+        self.is_engine_dead = False
         self._block_size = 16
         self._executor_free_us = 0
         self._unlogged: list[tuple[int, ToRouter]] = []
@@ -156,7 +156,7 @@ class Driver:
         capacity = self.engine.reset(self._session, reset)
         self._block_size = capacity.groups[0].block_size
         self._executor_free_us = self.now_us
-        self._has_executor, self._is_engine_dead = True, False
+        self._has_executor, self.is_engine_dead = True, False
         self.tell(ExecutorUp(session=self._session, capacity=capacity))
 
     def lose_executor(self) -> None:
@@ -278,12 +278,12 @@ class Driver:
         self.records.append(record)
         if self._check_integrity:
             self.core.check_integrity()
-        if self._is_engine_dead:
+        if self.is_engine_dead:
             return
         try:
             result = self.engine.step(plan)
         except EngineLost:
-            self._is_engine_dead, session = True, self._session
+            self.is_engine_dead, session = True, self._session
             self.at(self.now_us, lambda: self._die(session))
             return
         duration_us, session = self._step_us(plan, result), self._session

@@ -92,6 +92,7 @@ class World:
             while self.digest.num_events < num_events:
                 self.act()
                 self.driver.run(self.driver.now_us + self.random.choice((0, 1, 3, 10, 30)) * STEP_US)
+                self.check_moving()
             self.settle()
             self.check()
         except BaseException:
@@ -211,6 +212,13 @@ class World:
 
     # ---- what must hold
 
+    def check_moving(self) -> None:
+        """With an executor and nothing under way there is nothing to do."""
+        session = self.driver.core._lifecycle.session
+        if session and not session.flights and not self.driver.is_engine_dead:
+            assert self.driver.core.plan(self.driver.now_us) is None
+            assert self.driver.core.is_idle, "the core has stalled"
+
     def settle(self) -> None:
         if not self.driver.has_executor:
             self.driver.executor_up()
@@ -222,7 +230,7 @@ class World:
         load = core.load(self.driver.now_us)
         assert core.is_idle
         assert (load.running, load.waiting, load.waiting_tokens) == (0, 0, 0)
-        assert load.free_blocks == load.total_blocks == self.engine.num_blocks, "a block has leaked"
+        assert load.free_blocks + load.cached_blocks == load.total_blocks == self.engine.num_blocks, "a block leaked"
         for answer in self.answers:
             if answer.router not in self.closed:
                 assert answer.has_ended, "a request never ended"

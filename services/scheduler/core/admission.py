@@ -94,20 +94,18 @@ def quota_refusal(submit: Submit, limit: int, capacity: Capacity) -> Refusal | N
     )
 
 
-def ends_at_once(submit: Submit, card: ModelCard, limit: int) -> bool | None:
-    """Whether a resumed answer is complete already: True by a stop token, False by its length, None if it is not."""
+def has_stopped(submit: Submit, card: ModelCard) -> bool:
+    """Whether a resumed answer is complete: its last token, which its client has, is a stop token."""
     if not submit.accepted_count:
-        return None
+        return False
     last, sampling = int(submit.token_ids[-1]), submit.sampling
-    if last in sampling.stop_ids or (not sampling.ignore_eos and last in card.eos_ids):
-        return True
-    return False if len(submit.token_ids) >= limit else None
+    return last in sampling.stop_ids or (not sampling.ignore_eos and last in card.eos_ids)
 
 
 def _size_refusal(submit: Submit, settings: CoreSettings, capacity: Capacity) -> Refusal | None:
     most, limit = max_request_tokens(capacity), token_limit(submit, settings, capacity)
     if submit.max_tokens < 0:
-        if len(submit.token_ids) < limit:
+        if submit.prompt_length < limit:
             return None
         asked, blame = f"the prompt has {submit.prompt_length} tokens", "prompt"
     else:

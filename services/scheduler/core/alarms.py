@@ -25,6 +25,9 @@ class Alarms:
         heappush(self._heap, (at_us, sequence.serial, sequence))
 
     def next_us(self) -> int | None:
+        """The next moment at which something is to be done."""
+        while self._heap and not _is_kept(self._heap[0]):
+            heappop(self._heap)
         return self._heap[0][0] if self._heap else None
 
     def due(self, at_us: int) -> list[Sequence]:

@@ -46,8 +46,12 @@ class Account:
 class Overhead:
     """Executor time that no bill holds, in nanoseconds by cause. Bills and overhead together are its busy time."""
 
-    ns: dict[str, int] = field(default_factory=lambda: {"ended": 0, "rounding": 0})
+    ns: dict[str, int] = field(default_factory=lambda: {"ended": 0, "unbilled": 0, "rounding": 0})
 
     def add(self, cause: str, ns: int) -> None:
-        """`ended`: computed for a sequence that had ended or been preempted; `rounding`: what a division left."""
+        """Adds to a cause.
+
+        `ended`: computed for a sequence that had left its slot; `unbilled`: for one that ended with an error, or whose
+        router is gone; `rounding`: what a division left.
+        """
         self.ns[cause] += ns

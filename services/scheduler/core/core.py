@@ -112,6 +112,11 @@ class Core:
         """No request lives."""
         return not len(self._lifecycle.registry)
 
+    @property
+    def overhead_us(self) -> dict[str, int]:
+        """Executor time that is on no bill, by cause."""
+        return {cause: ns // 1000 for cause, ns in self._lifecycle.overhead.ns.items()}
+
     def hello(self) -> SchedulerHello:
         """For a router that attaches now. When an executor comes, `take_outputs` has one for each that is attached."""
         life, settings = self._lifecycle, self.settings
@@ -137,7 +142,7 @@ class Core:
             running=len(session.running) if session else 0,
             waiting=len(life.queue),
             waiting_tokens=life.queue.num_tokens,
-            free_blocks=pool.num_idle if pool else 0,
+            free_blocks=pool.num_idle - pool.num_idle_cached if pool else 0,
             cached_blocks=pool.num_idle_cached if pool else 0,
             total_blocks=pool.num_blocks if pool else 0,
             making_progress=self.is_idle or self._progress.is_recent(at_us),
@@ -191,7 +196,7 @@ class Core:
     def _close_router(self, event: SessionClosed) -> None:
         self._require_router(event.router)
         for sequence in self._lifecycle.registry.of_router(event.router):
-            self._lifecycle.remove(sequence, self._now_us)
+            self._lifecycle.abandon(sequence, self._now_us)
         self._lifecycle.registry.close(event.router)
         self._lifecycle.outbox.forget(event.router)
 

@@ -72,6 +72,7 @@ class Lifecycle:
         submit, capacity = sequence.submit, self.capacity
         assert capacity is not None
         card, limit = capacity.card, admission.token_limit(submit, self.settings, capacity)
+        sequence.grace_ends_us = -1 if self.session else sequence.grace_ends_us
         sequence.fingerprint = sequence.fingerprint or card.fingerprint
         if sequence.fingerprint != card.fingerprint:
             self.reject(sequence, MODEL_CHANGED, at_us)
@@ -79,13 +80,12 @@ class Lifecycle:
         sequence.limit = limit
         refusal = admission.model_refusal(submit, self.settings, capacity)
         refusal = refusal or admission.quota_refusal(submit, limit, capacity)
-        is_complete = admission.ends_at_once(submit, card, limit)
         if refusal:
             self.reject(sequence, refusal, at_us)
-        elif is_complete is not None:
-            self.finish(sequence, FinishCause.STOP_TOKEN if is_complete else FinishCause.LENGTH, at_us)
+        elif admission.has_stopped(submit, card):
+            self.finish(sequence, FinishCause.STOP_TOKEN, at_us)
         elif sequence.num_stored >= limit and sequence.num_stored > submit.prompt_length:
-            # A smaller pool than before: its answer ends here, as long as it could be.
+            # Resumed with all of its tokens, or in a smaller pool than before: the answer is as long as it can be.
             self.finish(sequence, FinishCause.LENGTH, at_us)
 
     # ---- back
@@ -128,7 +128,7 @@ class Lifecycle:
         output = num_known - sequence.submit.prompt_length
         if accepted_count is not None:
             output = min(output, accepted_count)
-        self.remove(sequence, at_us)
+        self._remove(sequence, at_us)
         self.num_finished += 1
         account, arrived_us = sequence.account, sequence.arrived_us
         admitted_us = account.admitted_us if account.admitted_us >= 0 else at_us
@@ -146,7 +146,7 @@ class Lifecycle:
 
     def reject(self, sequence: Sequence, refusal: Refusal, at_us: int, *, keep_blocks: bool = True) -> None:
         """The last word of a request that ends with an error."""
-        self.remove(sequence, at_us, keep_blocks=keep_blocks)
+        self.abandon(sequence, at_us, keep_blocks=keep_blocks)
         self.refuse(sequence.router, sequence.submit.handle, refusal, sequence.strikes)
 
     def refuse(self, router: int, handle: int, refusal: Refusal, attempt: int) -> None:
@@ -161,8 +161,13 @@ class Lifecycle:
         )
         self.outbox.put(router, body)
 
-    def remove(self, sequence: Sequence, at_us: int, *, keep_blocks: bool = True) -> None:
-        """Out of every collection, with no word to anyone."""
+    def abandon(self, sequence: Sequence, at_us: int, *, keep_blocks: bool = True) -> None:
+        """Without a bill, and with no word to anyone."""
+        self._remove(sequence, at_us, keep_blocks=keep_blocks)
+        self.overhead.add("unbilled", sequence.account.executor_ns)
+
+    def _remove(self, sequence: Sequence, at_us: int, *, keep_blocks: bool = True) -> None:
+        """Out of every collection."""
         if sequence.is_running:
             assert self.session is not None
             self.session.vacate(sequence, State.ENDED, at_us, keep_blocks=keep_blocks)
