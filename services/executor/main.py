@@ -36,16 +36,22 @@ def main(settings: ExecutorSettings) -> int:
 
 
 def build_engine(settings: ExecutorSettings) -> Engine:
-    """The engine that the settings ask for; only the real one imports torch."""
+    """The engine that the settings ask for; only the real one imports torch. Raises `BadSetting` for a bad model."""
     if settings.backend == "simulated":
         import time
 
         from services.executor.simulated import SimulatedExecutor, simulated_model
 
         return SimulatedExecutor(simulated_model(settings), sleep=time.sleep)
+    if not settings.model:
+        raise BadSetting("model is not set: give a GGUF file or a Hugging Face directory")
     from services.executor.engine import build_engine as build_torch_engine
+    from services.executor.weights.errors import ModelFileError
 
-    return build_torch_engine(settings)
+    try:
+        return build_torch_engine(settings)
+    except ModelFileError as error:
+        raise BadSetting(f"the model cannot be loaded: {error}") from None
 
 
 def _serve(settings: ExecutorSettings, keys: CurveKeys | None) -> int:
