@@ -3,11 +3,13 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+ARGS ?=
 
-# PyTorch's wheel index: set it to choose a build (for example PyTorch's CPU index on a machine without a GPU);
-# unset means pip's own index.
+# Which build of PyTorch is installed: `make serve TORCH_INDEX=cpu` takes it from PyTorch's CPU index (gigabytes smaller,
+# right where there is no GPU), any other value is the URL of an index, and unset leaves it to pip's own configuration.
 TORCH_INDEX ?=
-PIP_INSTALL := $(BIN)/pip install --disable-pip-version-check --quiet $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
+TORCH_INDEX_URL := $(if $(filter cpu,$(TORCH_INDEX)),https://download.pytorch.org/whl/cpu,$(TORCH_INDEX))
+PIP_INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --quiet $(if $(TORCH_INDEX_URL),--extra-index-url $(TORCH_INDEX_URL))
 
 .DEFAULT_GOAL := help
 .PHONY: help serve demo test test-deep check bench proto clean
@@ -15,29 +17,34 @@ PIP_INSTALL := $(BIN)/pip install --disable-pip-version-check --quiet $(if $(TOR
 help:  ## list these words
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-$(VENV)/serve.stamp: pyproject.toml
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+$(BIN)/pip:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Headway needs Python 3.11 or newer; $(PYTHON) is not. Choose another: make PYTHON=python3.12" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
+	  { echo "$(PYTHON) cannot make virtual environments; on Debian and Ubuntu: sudo apt install python3-venv" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/serve.stamp: pyproject.toml | $(BIN)/pip
 	@echo "installing (the first time takes a few minutes)"
 	@$(PIP_INSTALL) --editable '.[serve]'
 	@touch $@
 
-$(VENV)/dev.stamp: pyproject.toml
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+$(VENV)/dev.stamp: pyproject.toml | $(BIN)/pip
 	@echo "installing with test tools (the first time takes a few minutes)"
 	@$(PIP_INSTALL) --editable '.[dev]'
 	@touch $@ $(VENV)/serve.stamp
 
 serve: $(VENV)/serve.stamp  ## install, fetch the default model, serve it on 127.0.0.1
-	@exec $(BIN)/headway serve
+	@exec $(BIN)/headway serve $(ARGS)
 
 demo: $(VENV)/serve.stamp  ## eight prompts at once, answers as they grow, a table of TTFT, TBT and tokens/s
-	@exec $(BIN)/headway demo
+	@exec $(BIN)/headway demo $(ARGS)
 
 test: $(VENV)/dev.stamp  ## install, run the tests with a seeded sample of the long matrices (under 10 minutes on 2 cores)
-	$(BIN)/python -m pytest -m "not deep"
+	$(BIN)/python -m pytest -m "not deep" $(ARGS)
 
 test-deep: $(VENV)/dev.stamp  ## run all of the long matrices (under 40 minutes)
-	$(BIN)/python -m pytest -m deep
+	$(BIN)/python -m pytest -m deep $(ARGS)
 
 check: $(VENV)/dev.stamp  ## ruff, mypy --strict, import-linter, stale stubs
 	$(BIN)/ruff format --check .
@@ -47,7 +54,7 @@ check: $(VENV)/dev.stamp  ## ruff, mypy --strict, import-linter, stale stubs
 	$(BIN)/python proto/build.py --check
 
 bench: $(VENV)/dev.stamp  ## run every benchmark; results in benchmarks/results
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks $(ARGS)
 
 proto: $(VENV)/dev.stamp  ## make the stubs from proto/
 	$(BIN)/python proto/build.py

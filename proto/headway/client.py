@@ -20,6 +20,7 @@ text goes on. Nothing else is, and no token is delivered twice.
       +-- NotAllowed          the caller may not
       +-- Overloaded          a full queue or a quota; `retry_after_s` where the server named one
       +-- DeadlineExceeded    `timeout_s` has passed
+      +-- Aborted             by a call of `abort` that named it
       +-- Unsupported         not served here
       +-- Unavailable         no server, or one that is going away
       +-- ServerFault         the server's own mistake
@@ -44,6 +45,7 @@ from headway.v1 import inference_pb2_grpc
 
 __all__ = [
     "DEFAULT_ADDRESS",
+    "Aborted",
     "AlreadyExists",
     "AsyncChat",
     "AsyncClient",
@@ -123,6 +125,9 @@ class Overloaded(HeadwayError): ...
 class DeadlineExceeded(HeadwayError): ...
 
 
+class Aborted(HeadwayError): ...
+
+
 class Unsupported(HeadwayError): ...
 
 
@@ -142,6 +147,7 @@ _ERROR_OF_CODE: dict[grpc.StatusCode, type[HeadwayError]] = {
     grpc.StatusCode.PERMISSION_DENIED: NotAllowed,
     grpc.StatusCode.RESOURCE_EXHAUSTED: Overloaded,
     grpc.StatusCode.DEADLINE_EXCEEDED: DeadlineExceeded,
+    grpc.StatusCode.ABORTED: Aborted,
     grpc.StatusCode.UNIMPLEMENTED: Unsupported,
     grpc.StatusCode.UNAVAILABLE: Unavailable,
     # Servers of Headway never end a call so; a proxy or a server that goes away does. Our own cancel raises nothing.
@@ -301,6 +307,7 @@ class _Attempts:
             # AlreadyExists after a failure: the server has not yet noticed that our own broken call is gone.
             growing_s = self._policy.first_pause_s * 2.0 ** (self.failures - 1)
             pause_s = min(growing_s, self._policy.max_pause_s) * random.uniform(0.8, 1.2)  # noqa: S311
+            pause_s = max(pause_s, error.retry_after_s or 0.0)
         else:
             raise error
         left_s = self.time_left_s()

@@ -7,9 +7,10 @@ from typing import Any
 from cyclopts import App
 from rich.table import Table
 
-from services.cli.console import out
+from services.cli.console import out, stream_text
 from services.cli.processes import SETTINGS, check_environment
 from services.cli.serve_settings import ServeSettings
+from services.cli.settings_page import page
 from services.runtime.settings import Loaded, Origin, load, settings_app, variable
 
 ALL: dict[str, type[Any]] = {**SETTINGS, "serve": ServeSettings}
@@ -18,12 +19,16 @@ app = App(name="config", help="Show the effective settings and where each comes 
 
 
 @app.default
-def config(*, check: bool = False) -> None:
+def config(*, check: bool = False, markdown: bool = False) -> None:
     """Show the effective settings and where each comes from; exit code 2 when one cannot be.
 
     Args:
         check: Show nothing, only check.
+        markdown: Print the page of all settings, their defaults and meanings.
     """
+    if markdown:
+        stream_text(page(ALL))
+        return
     check_environment({"serve": ServeSettings})
     every = {process: load(kind, process) for process, kind in ALL.items()}
     if not check:

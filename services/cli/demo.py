@@ -46,7 +46,7 @@ class Row:
     error: str = ""
 
 
-def demo(*, address: str = "", max_tokens: int = 64, fake: bool = False) -> int:
+def demo(*, address: str = "", max_tokens: int = 32, fake: bool = False) -> int:
     """Stream eight prompts at once and show the latencies; exit code 1 when one of them failed.
 
     Args:
@@ -56,6 +56,10 @@ def demo(*, address: str = "", max_tokens: int = 64, fake: bool = False) -> int:
     """
     if address:
         return stream_all(address, max_tokens)
+    if not fake:
+        from services.cli.models import model_to_serve  # a download shows its progress here, before the server is quiet
+
+        model_to_serve("")
     with running_server(["--fake"] if fake else []) as started:
         return stream_all(started, max_tokens)
 
@@ -89,7 +93,8 @@ async def _stream_rows(rows: list[Row], address: str, max_tokens: int) -> None:
 async def _stream_row(client: AsyncClient, row: Row, max_tokens: int) -> None:
     row.timing = StreamTiming()
     try:
-        async for delta in client.generate([{"role": "user", "content": row.prompt}], max_tokens=max_tokens):
+        said = [{"role": "user", "content": row.prompt}]
+        async for delta in client.generate(said, max_tokens=max_tokens, temperature=0.0):
             row.timing.note(len(delta.token_ids))
             row.text += delta.text
     except HeadwayError as error:
@@ -108,9 +113,10 @@ def answers(rows: list[Row]) -> Group:
 
 def latencies(rows: list[Row]) -> Table:
     """What each stream's reader measured."""
-    table = Table("prompt", box=None, pad_edge=False)
+    table = Table(box=None, pad_edge=False)
+    table.add_column("prompt", no_wrap=True)
     for name in ("tokens", "TTFT", "TBT mean", "TBT max", "tokens/s"):
-        table.add_column(name, justify="right")
+        table.add_column(name, justify="right", no_wrap=True)
     for row in rows:
         timing = row.timing
         rate = "-" if timing.tokens_per_s is None else f"{timing.tokens_per_s:.1f}"
@@ -124,17 +130,19 @@ def latencies(rows: list[Row]) -> Table:
 def running_server(flags: list[str]) -> Iterator[str]:
     """A server of our own on a free port, ended afterwards; its address."""
     with tempfile.TemporaryDirectory() as folder:
-        ready_file = Path(folder) / "address"
+        ready_file, log = Path(folder) / "address", Path(folder) / "log"
         command = [sys.executable, "-P", "-m", "services.cli.main", "serve", "--port", "0"]
-        server = subprocess.Popen(  # noqa: S603 - our own command
-            [*command, "--ready-file", str(ready_file), *flags],
-            env={**os.environ, SUPERVISOR_PID: str(os.getpid())},
-            process_group=0,
-        )
+        with log.open("wb") as file:
+            server = subprocess.Popen(  # noqa: S603 - our own command
+                [*command, "--ready-file", str(ready_file), *flags],
+                env={**os.environ, SUPERVISOR_PID: str(os.getpid())},
+                process_group=0,
+                stderr=file,  # what it says would tear the growing answers
+            )
         try:
             while not ready_file.exists():
                 if (status := server.poll()) is not None:
-                    raise Failed(f"the server did not start (exit code {status})")
+                    raise Failed(f"the server did not start (exit code {status}):\n{log.read_text()}")
                 time.sleep(_POLL_S)
             yield ready_file.read_text()
         finally:

@@ -84,9 +84,18 @@ def refuse(code: grpc.StatusCode, why: str = "refused", *details: Any) -> Script
 
 def overloaded(retry_after_s: float) -> Script:
     """A full queue that names a pause."""
+    return refuse(grpc.StatusCode.RESOURCE_EXHAUSTED, "the queue is full", _retry_info(retry_after_s))
+
+
+def unavailable_for(retry_after_s: float) -> Script:
+    """A server that is going away and names a pause."""
+    return refuse(grpc.StatusCode.UNAVAILABLE, "going away", _retry_info(retry_after_s))
+
+
+def _retry_info(retry_after_s: float) -> error_details_pb2.RetryInfo:
     info = error_details_pb2.RetryInfo()
     info.retry_delay.FromMilliseconds(int(retry_after_s * 1000))
-    return refuse(grpc.StatusCode.RESOURCE_EXHAUSTED, "the queue is full", info)
+    return info
 
 
 def invalid(field: str, why: str) -> Script:

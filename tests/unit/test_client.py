@@ -8,6 +8,7 @@ import grpc
 import pytest
 from headway import client as headway_client
 from headway.client import (
+    Aborted,
     AlreadyExists,
     AsyncClient,
     Client,
@@ -39,6 +40,7 @@ from tests.support.fake_inference import (
     reply,
     started,
     tokens_of,
+    unavailable_for,
 )
 
 FAST = RetryPolicy(max_attempts=4, first_pause_s=0.01, max_pause_s=0.05)
@@ -128,6 +130,7 @@ def test_a_parameter_that_does_not_exist_is_a_type_error():
         (grpc.StatusCode.UNAUTHENTICATED, NotAllowed),
         (grpc.StatusCode.PERMISSION_DENIED, NotAllowed),
         (grpc.StatusCode.UNIMPLEMENTED, Unsupported),
+        (grpc.StatusCode.ABORTED, Aborted),
         (grpc.StatusCode.INTERNAL, ServerFault),
         (grpc.StatusCode.DEADLINE_EXCEEDED, DeadlineExceeded),
         (grpc.StatusCode.RESOURCE_EXHAUSTED, Overloaded),
@@ -156,6 +159,14 @@ def test_an_unavailable_server_is_tried_again_before_the_first_message():
         with Client(server.address, retry=FAST) as client:
             assert "".join(each.text for each in client.generate("hi")) == "ok"
         assert server.requests[0] == server.requests[1] == server.requests[2]
+
+
+def test_a_pause_that_an_unavailable_server_names_is_kept():
+    """UNAVAILABLE with RetryInfo is not tried again sooner than it says."""
+    with FakeInference(unavailable_for(0.3), answer("ok")) as server, Client(server.address, retry=FAST) as client:
+        began = time.monotonic()
+        assert "".join(each.text for each in client.generate("hi")) == "ok"
+        assert time.monotonic() - began >= 0.3
 
 
 def test_attempts_are_bounded():
@@ -442,7 +453,7 @@ async def test_an_async_chat_remembers_its_turns():
 def test_the_public_names_are_these():
     """Names of the client are added, not taken away without a thought."""
     assert headway_client.__all__ == [
-        "DEFAULT_ADDRESS", "AlreadyExists", "AsyncChat", "AsyncClient", "AsyncStream", "Chat", "Client", "Completion",
+        "DEFAULT_ADDRESS", "Aborted", "AlreadyExists", "AsyncChat", "AsyncClient", "AsyncStream", "Chat", "Client", "Completion",
         "DeadlineExceeded", "Delta", "FailedPrecondition", "HeadwayError", "InvalidRequest", "NotAllowed", "NotFound",
         "Overloaded", "Params", "Prompt", "RetryPolicy", "ServerFault", "Stream", "Unavailable", "Unsupported",
         "Violation",

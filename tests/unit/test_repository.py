@@ -1,5 +1,6 @@
 """Promises of the repository itself: fresh stubs, contracts that only grow, an install without what is not needed."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -121,3 +122,29 @@ def test_a_part_imports_only_what_it_needs(module, unwanted):
     code = f"import sys, {module}; print(' '.join({unwanted!r} & set(sys.modules)))"
     done = run(sys.executable, "-c", code)
     assert (done.returncode, done.stdout.strip()) == (0, ""), done.stderr
+
+
+def test_the_settings_page_is_that_of_the_code():
+    """docs/settings.md says what `headway config --markdown` says."""
+    done = run(sys.executable, "-m", "services.cli.main", "config", "--markdown")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == (ROOT / "docs" / "settings.md").read_text(), "headway config --markdown > docs/settings.md"
+
+
+def test_make_alone_lists_the_words():
+    """A newcomer who types `make` is told what there is."""
+    listed = [line.split()[0] for line in run("make", "--no-print-directory").stdout.splitlines()]
+    assert {"serve", "demo", "test", "test-deep", "check", "bench", "proto"} <= set(listed)
+
+
+def test_every_link_in_the_documents_leads_somewhere():
+    """A path named in a root document or a page of docs/ exists."""
+    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/*.md")]
+    broken = [
+        f"{page.name}: {target}"
+        for page in pages
+        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text())
+        if not (page.parent / target).exists()
+    ]
+    assert len(pages) >= 8
+    assert broken == []
