@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import gc
+import logging
 import os
 from pathlib import Path
 
@@ -20,6 +21,8 @@ log = get_logger(__name__)
 def main(settings: RouterSettings) -> int:
     """Runs a router until SIGTERM; returns the exit code. A second SIGTERM ends the process at once."""
     configure("router", settings.log_level, settings.log_format)
+    # The library's own words are about clients that went away; what fails in our handlers is logged by us.
+    logging.getLogger("grpc").setLevel(logging.CRITICAL)
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(_serve(settings))

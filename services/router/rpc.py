@@ -5,7 +5,7 @@ The library hands over raw bytes, so that a message that is none is refused by u
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeAlias, TypeVar
 
 import grpc
 import grpc.aio
@@ -18,7 +18,8 @@ from services.runtime.logging import get_logger
 
 log = get_logger(__name__)
 P = TypeVar("P", bound=Proto)
-Context = grpc.aio.ServicerContext[Any, Any]
+Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"  # generic for the type checker only
+Handler: TypeAlias = "grpc.RpcMethodHandler[bytes, bytes]"
 
 
 class Call:
@@ -35,7 +36,10 @@ class Call:
 
     async def write(self, message: Proto) -> None:
         """Sends `message`. Raises `Refusal` when the client reads nothing."""
-        await self._readers.write(self._context, message.SerializeToString())
+        try:
+            await self._readers.write(self._context, message.SerializeToString())
+        except grpc.aio.InternalError:
+            raise _client_gone() from None
 
     async def read(self, kind: type[P]) -> P | None:
         """The client's next message; None when it has sent its last. Raises `Refusal`."""
@@ -56,7 +60,7 @@ def parse(kind: type[P], data: bytes) -> P:
 
 def unary(
     kind: type[P], method: Callable[[P, Call], Awaitable[Proto]], readers: SlowReaders
-) -> grpc.RpcMethodHandler[bytes, bytes]:
+) -> Handler:
     """The handler of a method that answers one message with one."""
 
     async def handle(data: bytes, context: Context) -> bytes:
@@ -70,7 +74,7 @@ def unary(
 
 def server_streaming(
     kind: type[P], method: Callable[[P, Call], Awaitable[None]], readers: SlowReaders
-) -> grpc.RpcMethodHandler[bytes, bytes]:
+) -> Handler:
     """The handler of a method that answers one message with many, written to the call."""
 
     async def handle(data: bytes, context: Context) -> None:
@@ -84,7 +88,7 @@ def server_streaming(
 
 def bidirectional(
     method: Callable[[Call], Awaitable[None]], readers: SlowReaders
-) -> grpc.RpcMethodHandler[bytes, bytes]:
+) -> Handler:
     """The handler of a method that reads and writes the call as it likes."""
 
     async def handle(_requests: Any, context: Context) -> None:
@@ -110,4 +114,12 @@ async def _guarded(answer: Callable[[], Awaitable[T]], context: Context) -> T:
 
 
 async def _abort(context: Context, refusal: Refusal) -> NoReturn:
-    await context.abort(refusal.code, refusal.message, refusal.trailers())
+    try:
+        await context.abort(refusal.code, refusal.message, refusal.trailers())
+    except grpc.aio.InternalError:
+        raise _client_gone() from None
+
+
+def _client_gone() -> asyncio.CancelledError:
+    """What the library would raise a moment later: an operation on the call has found it closed."""
+    return asyncio.CancelledError("the client is gone")
