@@ -1,0 +1,107 @@
+"""What the right-token tests share: the default model loaded once, 24 prompts, and what each prompt's answers must be."""
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from tokenizers import Tokenizer
+
+from services.executor.engine import Engine
+from services.executor.kv_cache import BLOCK_SIZE
+from services.executor.models.decoder import Decoder
+from services.executor.threads import usable_cpus
+from services.executor.weights.load import load_model
+from services.scheduler.core.settings import CoreSettings
+from services.scheduler.driver import Answer, Driver
+from services.wire.execution import GREEDY, Sampling
+from tests.support.oracle import Continuation, Oracle
+from tests.support.prompts import prompts
+
+MAX_TOKENS = 12
+SEEDED = Sampling(temperature=0.8)
+POOL_TOKENS = 8192
+
+Prepare = Callable[[Driver, dict[int, list[Answer]]], None]
+
+
+class RightTokens:
+    """The model, and for each prompt (by index) the oracle's greedy answer and the seeded answer of a lone run."""
+
+    def __init__(self, model_path: Path, cache: Any) -> None:
+        """`cache` is pytest's, where the oracle's answers are kept from one run to the next."""
+        torch.set_num_threads(usable_cpus())
+        self.model = load_model(model_path, torch.float32)
+        self.decoder = Decoder(self.model.config, dict(self.model.tensors))
+        tokenizer = Tokenizer.from_str(self.model.tokenizer_json)
+        self.prompts = prompts(lambda text: tokenizer.encode(text).ids)
+        self._cache = cache
+        self._lone_answers: dict[int, list[list[int]]] = {}
+
+    @cached_property
+    def _oracle(self) -> Oracle:
+        return Oracle(self.model)
+
+    def expected(self, index: int) -> Continuation:
+        """The oracle's greedy answer to prompt `index`."""
+        parts = [self.model.fingerprint, transformers.__version__, torch.__version__, MAX_TOKENS, self.prompts[index]]
+        key = "headway/oracle-" + hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
+        if (found := self._cache.get(key, None)) is None:
+            found = dataclasses.asdict(self._oracle.continuation(self.prompts[index], MAX_TOKENS))
+            self._cache.set(key, found)
+        return Continuation(**found)
+
+    def lone_answers(self, index: int) -> list[list[int]]:
+        """The tokens of the greedy and of the seeded answer to prompt `index` when nothing else is served."""
+        if index not in self._lone_answers:
+            answers = self.serve([index])
+            self._lone_answers[index] = [answer.token_ids for answer in answers[index]]
+        return self._lone_answers[index]
+
+    def engine(self, num_blocks: int = POOL_TOKENS // BLOCK_SIZE) -> Engine:
+        """An engine on the shared weights, whose free blocks are full of NaN."""
+        card = self.model.card(numerics_digest="00", batch_invariant=True)
+        engine = Engine(self.decoder, card, num_blocks=num_blocks, max_slots=64, max_step_tokens=512)
+        engine.kv_cache.keys.fill_(torch.nan)
+        engine.kv_cache.values.fill_(torch.nan)
+        return engine
+
+    def driver(self, num_blocks: int = POOL_TOKENS // BLOCK_SIZE, **settings: Any) -> Driver:
+        """A driver that has started, on such an engine; `settings` are those of the core."""
+        driver = Driver(CoreSettings(**settings), self.engine(num_blocks), check_integrity=True)
+        driver.start()
+        return driver
+
+    def submit(self, driver: Driver, indices: Iterable[int]) -> dict[int, list[Answer]]:
+        """Hands in each prompt twice, greedy and seeded."""
+        return {
+            index: [
+                driver.submit(self.prompts[index], sampling=sampling, max_tokens=MAX_TOKENS, seed=1000 + index)
+                for sampling in (GREEDY, SEEDED)
+            ]
+            for index in indices
+        }
+
+    def serve(self, indices: Iterable[int], prepare: Prepare | None = None, **how: Any) -> dict[int, list[Answer]]:
+        """Serves each prompt greedy and seeded, all handed in at once; `prepare` may plan trouble before they run."""
+        driver = self.driver(**how)
+        answers = self.submit(driver, indices)
+        if prepare:
+            prepare(driver, answers)
+        driver.run()
+        return answers
+
+    def check(self, answers: dict[int, Sequence[Answer]]) -> None:
+        """Greedy answers are the oracle's, seeded ones those of lone runs."""
+        for index, (greedy, seeded) in answers.items():
+            assert greedy.token_ids == self.expected(index).tokens, f"greedy answer to prompt {index}"
+            assert seeded.token_ids == self.lone_answers(index)[1], f"seeded answer to prompt {index}"
+
+    def blocks_for(self, index: int) -> int:
+        """Blocks that one answer to prompt `index` needs at its longest."""
+        return -(-(len(self.prompts[index]) + MAX_TOKENS) // BLOCK_SIZE)
