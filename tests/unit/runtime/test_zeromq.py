@@ -107,7 +107,7 @@ def test_a_peer_that_is_not_there_is_lost_not_an_error(context, endpoint):
     """Sending to an unknown peer, or with nobody connected, says False."""
     with _server(context, endpoint) as server:
         assert server.send(b"nobody", 1) is False
-    with _client(context, endpoint) as client:
+    with _client(context, f"{endpoint}-of-nobody") as client:
         assert client.send(1) is False
 
 
