@@ -105,6 +105,11 @@ class FakeSession:
         async with self._writing:
             await self.context.write(encode(ToRouter(body=body)))
 
+    def end(self, handle: int) -> None:
+        task = self.live.pop(handle, None)  # None: its last word and this crossed on the way
+        if task is not None:
+            task.cancel()
+
     async def tokens(self, submit: Submit, ids, **rows) -> None:
         self.step += 1
         body = StepTokens(
@@ -277,10 +282,10 @@ class FakeScheduler:
                     session.live[submit.handle] = asyncio.ensure_future(script(session, submit))
                 case Stop() as stop:
                     self.stops.append(stop)
-                    session.live.pop(stop.handle).cancel()
+                    session.end(stop.handle)
                 case Cancel() as cancel:
                     self.cancels.append(cancel)
-                    session.live.pop(cancel.handle).cancel()
+                    session.end(cancel.handle)
 
     async def _send_loads(self, session: FakeSession) -> None:
         while True:

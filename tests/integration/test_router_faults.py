@@ -1,0 +1,414 @@
+"""Schedulers come and go, deadlines pass, the router drains: no stream hangs, loses a token or gets one twice."""
+
+import asyncio
+import contextlib
+import gc
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import grpc
+import pytest
+from headway.v1 import inference_pb2 as api
+
+from services.wire.scheduling import FinishCause, Load, RejectReason
+from tests.support.fake_scheduler import (
+    FakeScheduler,
+    alphabet,
+    fake_card,
+    ids_of,
+    letters,
+    rejects,
+    says,
+    silent,
+    until,
+)
+from tests.support.router import Client, bench, failure_of, request, router
+
+UNAVAILABLE = grpc.StatusCode.UNAVAILABLE
+
+
+def ends_after(count: int):
+    """A script that says `count` letters beyond what was accepted, and then nothing."""
+
+    async def script(session, submit):
+        for k in range(submit.accepted_count, submit.accepted_count + count):
+            await session.tokens(submit, ids_of(letters(k, 1)))
+
+    return script
+
+
+async def test_a_lost_stream_is_submitted_again_with_what_was_accepted():
+    """When the stream to the scheduler breaks, its sequences go on behind the next one with no token lost or doubled."""
+    async with bench() as made:
+        made.scheduler.script = ends_after(7)
+        streams = [
+            asyncio.ensure_future(made.client.generate(request(max_tokens=60, sampling={"seed": k}))) for k in range(5)
+        ]
+        await until(lambda: len(made.scheduler.submits) == 5)
+        await asyncio.sleep(0.2)
+        made.scheduler.script = alphabet()
+        await made.scheduler.drop_sessions()
+        for heard in await asyncio.gather(*streams):
+            assert heard.text == letters(0, 60)
+            assert heard.finished.usage.completion_tokens == 60
+        again = made.scheduler.submits[5:]
+        assert len(again) == 5
+        assert {submit.accepted_count for submit in again} == {7}
+        assert all(submit.resubmitted for submit in again)
+        assert [submit.token_ids.tolist()[5:] for submit in again] == [ids_of(letters(0, 7))] * 5
+        assert sorted(submit.seed for submit in again) == list(range(5))
+
+
+async def test_a_killed_scheduler_is_waited_for():
+    """A scheduler that dies and comes back is a pause; new requests wait for it as well."""
+    async with bench() as made:
+        made.scheduler.script = ends_after(3)
+        before = asyncio.ensure_future(made.client.generate(request(max_tokens=6)))
+        await until(lambda: made.scheduler.submits)
+        await asyncio.sleep(0.1)
+        await made.scheduler.stop()
+        during = asyncio.ensure_future(made.client.generate(request(max_tokens=4)))
+        await asyncio.sleep(0.3)
+        made.scheduler.script = alphabet()
+        await made.scheduler.start()
+        assert (await before).text == letters(0, 6)
+        assert (await during).text == letters(0, 4)
+
+
+async def test_a_request_is_not_submitted_for_ever():
+    """After two losses without progress the request ends UNAVAILABLE."""
+    async with bench() as made:
+
+        async def script(session, submit):
+            session.reader.cancel()
+
+        made.scheduler.script = script
+        failure = await made.client.refused(request())
+        assert (failure.code, failure.reason) == (UNAVAILABLE, "SCHEDULER_LOST")
+        assert len(made.scheduler.submits) == 3
+
+
+async def test_progress_renews_the_patience():
+    """A sequence that grows between losses may be lost more often."""
+    async with bench() as made:
+
+        async def script(session, submit):
+            await session.tokens(submit, ids_of(letters(submit.accepted_count, 1)))
+            if submit.accepted_count == 7:
+                await session.finish(submit, FinishCause.LENGTH)
+            else:
+                session.reader.cancel()
+
+        made.scheduler.script = script
+        assert (await made.client.generate(request(max_tokens=8))).text == letters(0, 8)
+
+
+async def test_an_answer_whose_end_was_lost_ends():
+    """When the stream breaks between the last token and the word that it was the last, the answer ends all the same."""
+    async with bench() as made:
+
+        async def script(session, submit):
+            await session.tokens(submit, [*ids_of("bye"), 0])
+            session.reader.cancel()
+
+        made.scheduler.script = script
+        heard = await made.client.generate(request())
+        assert heard.text == "bye"
+        assert heard.finished.reason == api.FINISH_REASON_STOP_TOKEN
+        assert len(made.scheduler.submits) == 1
+
+
+async def test_a_silent_scheduler_is_taken_for_lost():
+    """A stream on which nothing is said for the limit is given up, and its sequences are submitted anew."""
+    async with bench(scheduler_silence_s=0.5) as made:
+        made.scheduler.script = ends_after(2)
+        made.scheduler.load_every_s = None
+        stream = asyncio.ensure_future(made.client.generate(request(max_tokens=5)))
+        await until(lambda: made.scheduler.submits)
+        made.scheduler.script = alphabet()
+        assert (await stream).text == letters(0, 5)
+
+
+async def test_without_a_scheduler_requests_end_after_the_grace():
+    """No scheduler: UNAVAILABLE after the grace, DEADLINE_EXCEEDED where the deadline comes first."""
+    async with FakeScheduler() as scheduler:
+        pass
+    async with router(scheduler, scheduler_grace_s=0.5) as made:
+        began = time.monotonic()
+        first = asyncio.ensure_future(made.client.refused(request()))
+        second = asyncio.ensure_future(made.client.refused(request(deadline_s=0.1)))
+        assert (await second).code == grpc.StatusCode.DEADLINE_EXCEEDED
+        failure = await first
+        assert (failure.code, failure.reason) == (UNAVAILABLE, "NO_SCHEDULER")
+        assert time.monotonic() - began < 5
+
+
+async def test_without_an_executor_requests_end_after_the_grace():
+    """A scheduler that never gets an executor is no scheduler."""
+    async with FakeScheduler() as scheduler:
+        scheduler.executor_ready = False
+        async with router(scheduler, scheduler_grace_s=0.3) as made:
+            assert (await made.client.refused(request())).code == UNAVAILABLE
+            scheduler.executor_ready = True
+            await scheduler.say_hello()
+            assert (await made.client.generate(request(max_tokens=2))).text == "ab"
+
+
+async def test_a_stream_does_not_go_on_under_another_model():
+    """Other weights behind the scheduler end a stream UNAVAILABLE with the reason; its tokens were delivered."""
+    async with bench() as made:
+        made.scheduler.script = ends_after(2)
+        call = made.client.stub.Generate(request())
+        text = (await call.read()).delta.text
+        made.scheduler.card = fake_card(fingerprint="beef")
+        made.scheduler.script = alphabet()
+        await made.scheduler.drop_sessions()
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            while (message := await call.read()) is not grpc.aio.EOF:
+                text += message.delta.text
+        assert text == "ab"
+        failure = failure_of(caught.value)
+        assert (failure.code, failure.reason) == (UNAVAILABLE, "MODEL_CHANGED")
+        heard = await made.client.generate(request(max_tokens=3))
+        assert (heard.text, heard.started.fingerprint) == ("abc", "beef")
+
+
+async def test_other_numerics_alone_are_no_other_model():
+    """A stream goes on when only the numerics behind it have changed."""
+    async with bench() as made:
+        made.scheduler.script = ends_after(2)
+        stream = asyncio.ensure_future(made.client.generate(request(max_tokens=5)))
+        await until(lambda: made.scheduler.submits)
+        await asyncio.sleep(0.1)
+        made.scheduler.card = fake_card(numerics_digest="d2")
+        made.scheduler.script = alphabet()
+        await made.scheduler.drop_sessions()
+        assert (await stream).text == letters(0, 5)
+        assert (await made.client.stub.GetModel(api.GetModelRequest())).numerics_digest == "d2"
+
+
+async def test_a_deadline_ends_a_stream_whatever_the_scheduler_does():
+    """A deadline passes at a silent scheduler: the request ends DEADLINE_EXCEEDED by the router and is cancelled."""
+    async with bench() as made:
+        made.scheduler.script = silent
+        failure = await made.client.refused(request(deadline_s=0.3))
+        assert failure.code == grpc.StatusCode.DEADLINE_EXCEEDED
+        await until(lambda: made.scheduler.cancels)
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await made.client.stub.Complete(request(), timeout=0.3)
+        assert caught.value.code() == grpc.StatusCode.DEADLINE_EXCEEDED
+        await until(lambda: len(made.scheduler.cancels) == 2)
+
+
+async def test_a_resubmission_outlives_its_own_id():
+    """A scheduler that still holds the id for the lost stream is asked again until it has noticed."""
+    async with bench() as made:
+        made.scheduler.script = ends_after(1)
+        stream = asyncio.ensure_future(made.client.generate(request(max_tokens=3)))
+        await until(lambda: made.scheduler.submits)
+        await asyncio.sleep(0.1)
+
+        async def script(session, submit):
+            play = rejects(RejectReason.DUPLICATE_ID) if len(made.scheduler.submits) < 4 else alphabet()
+            await play(session, submit)
+
+        made.scheduler.script = script
+        await made.scheduler.drop_sessions()
+        assert (await stream).text == letters(0, 3)
+
+
+async def test_a_draining_scheduler_is_left_for_another():
+    """Of two schedulers the idle one is chosen, and a request that one turns away goes to the other."""
+    async with FakeScheduler() as first, FakeScheduler() as second, router(first, second) as made:
+        await until(lambda: all(link.can_compute and link.load for link in made.server.fleet.links))
+        first.load = Load(running=50)
+        await until(lambda: made.server.fleet.links[0].busyness == 50)
+        assert (await made.client.generate(request(max_tokens=1))).text == "a"
+        assert (len(first.submits), len(second.submits)) == (0, 1)
+        second.script = rejects(RejectReason.DRAINING)
+        assert (await made.client.generate(request(max_tokens=1))).text == "a"
+        assert (len(first.submits), len(second.submits)) == (1, 2)
+
+
+async def test_a_scheduler_that_breaks_its_contract_is_attached_again():
+    """Tokens that are none end the sequence's text but not the router; a frame that is none ends the session."""
+    async with bench() as made:
+
+        async def script(session, submit):
+            await session.context.write(b"\xff\xff")
+
+        made.scheduler.script = script
+        stream = asyncio.ensure_future(made.client.generate(request(max_tokens=2)))
+        await until(lambda: made.scheduler.submits)
+        made.scheduler.script = alphabet()
+        assert (await stream).text == "ab"
+
+
+@pytest.mark.parametrize(
+    ("cause", "code"),
+    [
+        (FinishCause.LENGTH, grpc.StatusCode.INTERNAL),
+        (FinishCause.STOP_TOKEN, grpc.StatusCode.INTERNAL),
+        (FinishCause.UNSPECIFIED, grpc.StatusCode.INTERNAL),
+    ],
+)
+async def test_an_end_without_a_reason_is_never_ok(cause, code):
+    """A finish that does not fit what was computed is a fault, not an empty success."""
+    async with bench() as made:
+        made.scheduler.script = says("", cause=FinishCause.LENGTH)
+
+        async def script(session, submit):
+            await session.finish(submit, cause)
+
+        made.scheduler.script = script
+        assert (await made.client.refused(request())).code == code
+
+
+async def test_nothing_is_left_after_hundreds_of_mixed_requests():
+    """Finished, stopped, cancelled, refused, expired, aborted: no handle, waiter, timer or task remains of any."""
+    async with bench() as made:
+        rounds = {
+            "finish": lambda k: made.client.generate(request(max_tokens=5)),
+            "stop": lambda k: made.client.generate(request(max_tokens=9, stop={"strings": ["de"]})),
+            "several": lambda k: made.client.stub.Complete(request(max_tokens=3, n=3)),
+            "refuse": lambda k: made.client.generate(request(n=0)),
+            "reject": lambda k: made.client.generate(request(request_id=f"reject-{k}")),
+            "expire": lambda k: made.client.generate(request(request_id=f"silent-{k}", deadline_s=0.05)),
+            "leave": lambda k: asyncio.wait_for(made.client.generate(request(request_id=f"silent-l{k}")), 0.05),
+        }
+
+        async def script(session, submit):
+            if submit.request_id.startswith("silent"):
+                await silent(session, submit)
+            elif submit.request_id.startswith("reject"):
+                await session.reject(submit, RejectReason.QUEUE_FULL)
+            else:
+                await alphabet()(session, submit)
+
+        made.scheduler.script = script
+
+        async def one(k: int, kind: str) -> None:
+            with contextlib.suppress(grpc.aio.AioRpcError, TimeoutError):
+                await rounds[kind](k)
+
+        async def wave() -> None:
+            for start in range(0, 210, 30):
+                kinds = list(rounds)
+                await asyncio.gather(*(one(k, kinds[k % len(kinds)]) for k in range(start, start + 30)))
+            await until(lambda: made.server.intake.num_live == 0 and made.scheduler.num_live == 0)
+
+        await wave()
+        gc.collect()
+        tasks = len(asyncio.all_tasks())
+        await wave()
+        gc.collect()
+        assert len(asyncio.all_tasks()) <= tasks + 2
+        assert made.server.fleet.num_waiting == 0
+        assert [link.num_live for link in made.server.fleet.links] == [0]
+        assert not made.server.fleet.links[0]._outbox
+        kinds = [type(thing).__name__ for thing in gc.get_objects()]
+        assert kinds.count("Answer") <= 1  # the loop's last handle may hold one
+        assert kinds.count("LiveRequest") <= 1
+
+
+async def test_a_draining_router_finishes_what_lives():
+    """While draining: not ready, new requests UNAVAILABLE, live streams to their end; then the drain is over."""
+    async with bench(drain_timeout_s=20) as made:
+        made.scheduler.script = alphabet(gap_s=0.02)
+        stream = asyncio.ensure_future(made.client.generate(request(max_tokens=30)))
+        await until(lambda: made.scheduler.num_live == 1)
+        drain = asyncio.ensure_future(made.server.drain())
+        await asyncio.sleep(0)
+        assert not made.server.is_ready()
+        failure = await made.client.refused(request())
+        assert (failure.code, failure.reason) == (UNAVAILABLE, "SHUTTING_DOWN")
+        assert not drain.done()
+        assert (await stream).text == letters(0, 30)
+        await drain
+
+
+async def test_a_drain_that_takes_too_long_ends_the_rest():
+    """What outlives the drain's time ends UNAVAILABLE, with the tokens so far."""
+    async with FakeScheduler() as scheduler:
+        scheduler.script = ends_after(3)
+        async with router(scheduler, drain_timeout_s=0.2) as made:
+            call = made.client.stub.Generate(request())
+            first = await call.read()
+            await made.server.drain()
+            closing = asyncio.ensure_future(made.server.__aexit__())
+            text = first.delta.text
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                while (message := await call.read()) is not grpc.aio.EOF:
+                    text += message.delta.text
+            assert text == "abc"
+            assert failure_of(caught.value).reason == "SHUTTING_DOWN"
+            await closing
+
+
+PROCESS = """
+import sys
+from services.router.main import main
+from services.router.settings import RouterSettings
+sys.exit(main(RouterSettings(listen="127.0.0.1:0", schedulers=(sys.argv[1],), ready_file=sys.argv[2])))
+"""
+
+
+@contextlib.asynccontextmanager
+async def process(scheduler: FakeScheduler, tmp_path: Path):
+    """A router in a process of its own, on uvloop, as `headway serve router` runs it."""
+    ready = tmp_path / "address"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    child = subprocess.Popen([sys.executable, "-c", PROCESS, scheduler.address, str(ready)], env=environment)
+    try:
+        await until(ready.exists, 30)
+        async with grpc.aio.insecure_channel(ready.read_text()) as channel:
+            yield child, Client(channel)
+    finally:
+        child.kill()
+        child.wait()
+
+
+async def test_sigterm_drains_the_process(tmp_path):
+    """SIGTERM: new requests are refused, the live stream finishes, the exit code is 0."""
+    async with FakeScheduler() as scheduler, process(scheduler, tmp_path) as (child, client):
+        scheduler.script = alphabet(gap_s=0.02)
+        stream = asyncio.ensure_future(client.generate(request(max_tokens=50)))
+        await until(lambda: scheduler.num_live == 1)
+        child.send_signal(signal.SIGTERM)
+        await asyncio.sleep(0.2)
+        assert (await client.refused(request())).reason == "SHUTTING_DOWN"
+        assert (await stream).text == letters(0, 50)
+        assert await asyncio.to_thread(child.wait, 10) == 0
+
+
+async def test_a_second_sigterm_forces(tmp_path):
+    """A second SIGTERM does not wait for the live stream."""
+    async with FakeScheduler() as scheduler, process(scheduler, tmp_path) as (child, client):
+        scheduler.script = silent
+        call = client.stub.Generate(request())
+        await until(lambda: scheduler.num_live == 1)
+        child.send_signal(signal.SIGTERM)
+        await asyncio.sleep(0.2)
+        assert child.poll() is None
+        child.send_signal(signal.SIGTERM)
+        assert await asyncio.to_thread(child.wait, 10) != 0
+        call.cancel()
+
+
+async def test_a_killed_router_frees_its_sequences(tmp_path):
+    """kill -9 of the router ends its session at the scheduler."""
+    async with FakeScheduler() as scheduler, process(scheduler, tmp_path) as (child, client):
+        scheduler.script = silent
+        call = client.stub.Generate(request())
+        await until(lambda: scheduler.num_live == 1)
+        child.kill()
+        await until(lambda: not scheduler.sessions)
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await call.read()
+        assert caught.value.code() == UNAVAILABLE
+
+

@@ -1,0 +1,184 @@
+"""Health, reflection, and what the server is bound to."""
+
+import asyncio
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection_pb2
+
+from services.router.main import main
+from services.router.server import RouterServer, check_listen
+from services.router.settings import RouterSettings
+from services.runtime.lifecycle import BadSetting
+from services.wire.scheduling import Load
+from tests.support.fake_scheduler import FakeScheduler, alphabet, silent, until
+from tests.support.router import bench, request, router
+
+READY = "headway.v1.Inference"
+SERVING = health_pb2.HealthCheckResponse.SERVING
+NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
+
+
+async def check(made, service: str = READY) -> int:
+    stub = health_pb2_grpc.HealthStub(made.client.channel)
+    return (await stub.Check(health_pb2.HealthCheckRequest(service=service), timeout=5)).status
+
+
+async def becomes(made, status: int) -> None:
+    async with asyncio.timeout(5):
+        while await check(made) != status:
+            await asyncio.sleep(0.02)
+
+
+async def test_readiness_follows_the_scheduler():
+    """Ready means: attached, executor ready, its load fresh and work moving. Liveness does not ask."""
+    async with bench() as made:
+        assert await check(made) == SERVING
+        made.scheduler.load = Load(making_progress=False)
+        await becomes(made, NOT_SERVING)
+        made.scheduler.load = Load(draining=True)
+        await asyncio.sleep(0.2)
+        assert await check(made) == NOT_SERVING
+        made.scheduler.load = Load()
+        await becomes(made, SERVING)
+        made.scheduler.executor_ready = False
+        await made.scheduler.say_hello()
+        await becomes(made, NOT_SERVING)
+        assert await check(made, "") == SERVING
+        made.scheduler.executor_ready = True
+        await made.scheduler.say_hello()
+        await becomes(made, SERVING)
+        await made.scheduler.stop()
+        await becomes(made, NOT_SERVING)
+        assert await check(made, "") == SERVING
+
+
+async def test_an_old_load_is_no_readiness():
+    """A scheduler whose load is too old counts as one that may be stuck."""
+    async with bench(load_max_age_s=0.3) as made:
+        made.scheduler.load_every_s = None
+        await becomes(made, NOT_SERVING)
+
+
+async def test_watch_tells_each_change():
+    """Watch sends the status now, and again whenever it changes."""
+    async with bench() as made:
+        stub = health_pb2_grpc.HealthStub(made.client.channel)
+        call = stub.Watch(health_pb2.HealthCheckRequest(service=READY))
+        assert (await call.read()).status == SERVING
+        made.scheduler.load = Load(making_progress=False)
+        assert (await asyncio.wait_for(call.read(), 5)).status == NOT_SERVING
+        made.scheduler.load = Load()
+        assert (await asyncio.wait_for(call.read(), 5)).status == SERVING
+        drain = asyncio.ensure_future(made.server.drain())
+        assert (await asyncio.wait_for(call.read(), 5)).status == NOT_SERVING
+        await drain
+        call.cancel()
+
+
+async def test_an_unknown_service_is_named_unknown():
+    """Check of an unknown service is NOT_FOUND; Watch says SERVICE_UNKNOWN and goes on, as the protocol has it."""
+    async with bench() as made:
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await check(made, "nobody")
+        assert caught.value.code() == grpc.StatusCode.NOT_FOUND
+        call = health_pb2_grpc.HealthStub(made.client.channel).Watch(health_pb2.HealthCheckRequest(service="nobody"))
+        assert (await call.read()).status == health_pb2.HealthCheckResponse.SERVICE_UNKNOWN
+        call.cancel()
+
+
+async def test_health_answers_under_load():
+    """With hundreds of streams at work both probes answer within five times the promised 200 ms."""
+    async with bench() as made:
+        made.scheduler.script = alphabet(gap_s=0.01)
+        streams = [asyncio.ensure_future(made.client.generate(request(max_tokens=200))) for _ in range(200)]
+        await until(lambda: made.scheduler.num_live == 200)
+        for service in ("", READY):
+            async with asyncio.timeout(1.0):
+                assert await check(made, service) == SERVING
+        for stream in streams:
+            stream.cancel()
+        await asyncio.gather(*streams, return_exceptions=True)
+
+
+@pytest.mark.parametrize("version", ["v1", "v1alpha"])
+async def test_reflection_lists_and_describes(version):
+    """Both versions list the services, and have the descriptor of the public one."""
+    async with bench() as made:
+        method = made.client.channel.stream_stream(
+            f"/grpc.reflection.{version}.ServerReflection/ServerReflectionInfo",
+            request_serializer=reflection_pb2.ServerReflectionRequest.SerializeToString,
+            response_deserializer=reflection_pb2.ServerReflectionResponse.FromString,
+        )
+        call = method()
+        await call.write(reflection_pb2.ServerReflectionRequest(list_services=""))
+        names = {service.name for service in (await call.read()).list_services_response.service}
+        assert names == {
+            READY,
+            "grpc.health.v1.Health",
+            "grpc.reflection.v1.ServerReflection",
+            "grpc.reflection.v1alpha.ServerReflection",
+        }
+        await call.write(reflection_pb2.ServerReflectionRequest(file_containing_symbol=READY))
+        assert (await call.read()).file_descriptor_response.file_descriptor_proto
+        await call.done_writing()
+
+
+@pytest.mark.parametrize("listen", ["0.0.0.0:0", "[::]:0", "192.0.2.1:50051", "example.org:1"])
+def test_a_public_address_needs_consent(listen):
+    """An address beyond this machine is refused unless that is asked for."""
+    with pytest.raises(BadSetting, match="allow_public"):
+        check_listen(listen, allow_public=False)
+    check_listen(listen, allow_public=True)
+    assert main(RouterSettings(listen=listen)) == 2
+
+
+@pytest.mark.parametrize("listen", ["127.0.0.1:0", "[::1]:50051", "localhost:1", "127.9.9.9:1", "unix:/tmp/x"])
+def test_a_local_address_does_not(listen):
+    """Loopback and unix sockets need no consent."""
+    check_listen(listen, allow_public=False)
+
+
+@pytest.mark.parametrize("listen", ["", "127.0.0.1", ":1", "127.0.0.1:x", "127.0.0.1:65536"])
+def test_what_is_no_address_is_refused(listen):
+    """An address that is none is a bad setting, not a stack trace."""
+    with pytest.raises(BadSetting, match="listen"):
+        check_listen(listen, allow_public=True)
+
+
+async def test_a_taken_port_is_refused():
+    """A second router on the same port fails instead of taking half of the calls."""
+    async with bench() as made:
+        with pytest.raises(BadSetting, match="in use"):
+            async with RouterServer(RouterSettings(listen=made.server.address, schedulers=("127.0.0.1:1",))):
+                pass
+
+
+async def test_a_unix_socket_is_served(tmp_path):
+    """The router can be bound to a unix socket."""
+    async with FakeScheduler() as scheduler, router(scheduler) as made:
+        assert made.server.address.startswith("127.0.0.1:")
+        settings = RouterSettings(listen=f"unix:{tmp_path}/r.sock", schedulers=(scheduler.address,))
+        async with RouterServer(settings) as server, grpc.aio.insecure_channel(server.address) as channel:
+            stub = health_pb2_grpc.HealthStub(channel)
+            assert (await stub.Check(health_pb2.HealthCheckRequest())).status == SERVING
+
+
+async def test_explain_of_a_request_that_waits_here():
+    """A request that waits in the router for a scheduler is explained as waiting."""
+    from headway.v1 import inference_pb2 as api
+
+    async with bench() as made:
+        made.scheduler.script = silent
+        await made.scheduler.stop()
+        call = made.client.stub.Generate(request(request_id="mine"))
+        await until(lambda: made.server.fleet.num_waiting == 1)
+        explained = await made.client.stub.Explain(api.ExplainRequest(request_id="mine"))
+        assert [(view.state, view.waiting_for) for view in explained.answers] == [
+            (api.REQUEST_STATE_WAITING, "executor")
+        ]
+        await made.client.stub.Abort(api.AbortRequest(request_id="mine"))
+        message = await call.read()
+        assert message.finished.reason == api.FINISH_REASON_ABORTED
+        assert made.server.fleet.num_waiting == 0
