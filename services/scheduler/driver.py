@@ -130,6 +130,7 @@ class Driver:
         self.is_engine_dead = False
         self._block_size = 16
         self._executor_free_us = 0
+        self._num_in_flight = 0
         self._unlogged: list[tuple[int, ToRouter]] = []
 
     @property
@@ -155,7 +156,7 @@ class Driver:
         reset = Reset(max_slots=self.settings.max_slots, max_step_tokens=self.settings.token_budget)
         capacity = self.engine.reset(self._session, reset)
         self._block_size = capacity.groups[0].block_size
-        self._executor_free_us = self.now_us
+        self._executor_free_us, self._num_in_flight = self.now_us, 0
         self._has_executor, self.is_engine_dead = True, False
         self.tell(ExecutorUp(session=self._session, capacity=capacity))
 
@@ -237,7 +238,7 @@ class Driver:
         heappush(self._moments, (at_us, self._num_moments, act))
 
     def before_step(self, step: int, act: Callable[[], None]) -> None:
-        """`act` just before plan number `step` is made, counted from 1 over all sessions."""
+        """`act` just before the core is asked for plan number `step`, counted from 1 over all sessions."""
         self._before_step.setdefault(step, []).append(act)
 
     # ---- the loop
@@ -262,8 +263,9 @@ class Driver:
 
     def _plan(self) -> None:
         while True:
-            for act in self._before_step.pop(len(self.records) + 1, ()):
-                act()
+            if self._num_in_flight < self.settings.pipeline_depth:
+                for act in self._before_step.pop(len(self.records) + 1, ()):
+                    act()
             planned = self.core.plan(self.now_us)
             self._collect()
             if self._recorder:
@@ -276,6 +278,7 @@ class Driver:
     def _step(self, plan: StepPlan, record: StepRecord) -> None:
         """The engine computes at once; its result arrives when the step's time is over."""
         self.records.append(record)
+        self._num_in_flight += 1
         if self._check_integrity:
             self.core.check_integrity()
         if self.is_engine_dead:
@@ -291,6 +294,7 @@ class Driver:
 
         def arrive() -> None:
             if session == self._session:
+                self._num_in_flight -= 1
                 self.tell(result)
                 if self._check_integrity:
                     self.core.check_integrity()
