@@ -1,10 +1,9 @@
-"""What every test shares: one hypothesis profile for a shared, noisy machine, and the default model's file."""
+"""What every test shares: one hypothesis profile and threads that wait asleep, for a shared, noisy machine."""
 
 from hypothesis import HealthCheck, settings
 
-from tests.support.default_model import default_model
+from services.executor.threads import wait_passively
 
-__all__ = ["default_model"]
-
+wait_passively()
 settings.register_profile("headway", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
 settings.load_profile("headway")

@@ -7,6 +7,7 @@ import zmq
 
 from services.executor.heartbeat import ExecutorChannel, Heart, Identity, Pulse
 from services.executor.settings import ExecutorSettings
+from services.executor.threads import wait_passively
 from services.executor.worker import Engine, Worker, decode_to_executor
 from services.runtime import logging
 from services.runtime.curve import CurveKeys, read_keys
@@ -45,6 +46,7 @@ def build_engine(settings: ExecutorSettings) -> Engine:
         return SimulatedExecutor(simulated_model(settings), sleep=time.sleep)
     if not settings.model:
         raise BadSetting("model is not set: give a GGUF file or a Hugging Face directory")
+    wait_passively()
     from services.executor.engine import build_engine as build_torch_engine
     from services.executor.weights.errors import ModelFileError
 

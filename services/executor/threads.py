@@ -1,7 +1,16 @@
-"""How many threads may compute: the CPUs of this process, or fewer where its control group says so."""
+"""Compute threads: how many there may be, and how they wait."""
 
 import os
 from pathlib import Path
+
+
+def wait_passively() -> None:
+    """Lets idle compute threads sleep; call it before torch is imported, which is when its OpenMP reads this.
+
+    A thread that spins while it waits takes the CPU from the one it waits for as soon as anything else runs on the machine:
+    with two busy neighbours on two cores a decode step took 1.3 to 2.5 s spinning and 0.25 to 0.37 s sleeping.
+    """
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 
 def usable_cpus(cpu_max: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:

@@ -1,6 +1,5 @@
 """What a served system holds at a moment: the scheduler's own load, and each process's memory and descriptors."""
 
-import glob
 import os
 import threading
 from dataclasses import dataclass
@@ -22,12 +21,12 @@ class Footprint:
 def footprint(pid):
     status = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
     resident = int(status["VmRSS"].split()[0])
-    return Footprint(resident, len(os.listdir(f"/proc/{pid}/fd")), int(status["Threads"]))
+    return Footprint(resident, len(list(Path(f"/proc/{pid}/fd").iterdir())), int(status["Threads"]))
 
 
 def scheduler_socket(runtime_dir):
     """The scheduler's address in the run directory of the one server that serves below `runtime_dir`."""
-    (path,) = glob.glob(f"{runtime_dir}/headway-{os.getuid()}/run-*/scheduler.sock")
+    (path,) = Path(runtime_dir).glob(f"headway-{os.getuid()}/run-*/scheduler.sock")
     return f"unix:{path}"
 
 
