@@ -29,7 +29,7 @@ PROMPTS = (
     "What is the capital of Australia?",
     "Explain recursion to a child.",
     "Give me a recipe for pancakes.",
-    "Translate 'good morning' into French.",
+    "Say 'good morning' in French.",
     "What do bees do in winter?",
 )
 _SHOWN_CHARACTERS = 160

@@ -96,27 +96,6 @@ def test_it_starts_again_whatever_became_of_the_last_one(tmp_path, own_run_dir):
         assert served.end() == 0
 
 
-@pytest.mark.parametrize("victim", sorted(NAMES))
-def test_a_process_that_is_killed_is_replaced_and_the_stream_goes_on(tmp_path, victim):
-    """Kill -9 of any of the three in mid-stream: the supervisor starts it again and the client gets every token once."""
-    slow = {"HEADWAY_EXECUTOR_SIMULATED_STEP_FIXED_US": "10000"}
-    with serve(tmp_path, environment=slow) as served, Client(served.address) as client:
-        expected = client.complete("hello", max_tokens=100, ignore_eos=True, temperature=0.8, seed=5)
-        stream = client.generate("hello", max_tokens=100, ignore_eos=True, temperature=0.8, seed=5)
-        tokens = list(next(stream).token_ids)
-        before = served.children()
-        os.kill(before[victim], signal.SIGKILL)
-        for delta in stream:
-            tokens += delta.token_ids
-        assert tuple(tokens) == expected.token_ids
-        assert stream.text == expected.text
-        wait_until(lambda: set(served.children()) == NAMES, PROMISE_S)
-        after = served.children()
-        assert [name for name in sorted(NAMES) if after[name] != before[name]] == [victim]
-        assert f"the {victim} ended (signal SIGKILL); starting it again" in served.said()
-        assert served.end() == 0
-
-
 def test_a_port_in_use_is_told_with_what_to_do():
     """Exit code 2 and the reason, not a server that nobody can reach."""
     with socket.socket() as taken:
