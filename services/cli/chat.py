@@ -1,9 +1,9 @@
 """`headway chat`: a conversation in the terminal."""
 
-from headway.client import DEFAULT_ADDRESS, Client, HeadwayError
+from headway.client import DEFAULT_ADDRESS, HeadwayError
 
 from services.cli.console import err, fail, stream_text
-from services.cli.options import DEFAULT_SAMPLING, IMPATIENT, SamplingOptions
+from services.cli.options import DEFAULT_SAMPLING, SamplingOptions, connect
 from services.cli.timing import StreamTiming, summary
 
 
@@ -20,7 +20,7 @@ def chat(
         system: Tells the model who it is.
         sampling: How the answer is drawn.
     """
-    with Client(address, retry=IMPATIENT) as client:
+    with connect(address) as client:
         model = client.model(sampling.model, timeout_s=10)
         err.print(f"{model.name}. Ctrl-C stops an answer, Ctrl-D ends.", style="dim")
         conversation = client.chat(system)

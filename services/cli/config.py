@@ -37,13 +37,12 @@ def config(*, check: bool = False, markdown: bool = False) -> None:
 
 
 def show(process: str, loaded: Loaded[Any]) -> None:
-    """Prints the settings of one process; secrets are not shown."""
+    """Prints the settings of one process; none is a secret, those lie in files."""
     table = Table("setting", "value", "origin", title=process, title_justify="left", box=None, pad_edge=False)
     for field in dataclasses.fields(loaded.settings):
         value, origin = getattr(loaded.settings, field.name), loaded.origins.get(field.name, Origin.DEFAULT)
-        words = "(hidden)" if "secret" in field.name and value else str(value)
         where = f"{origin} {variable(process, field.name)}" if origin is Origin.ENVIRONMENT else str(origin)
-        table.add_row(field.name, words, where, style=None if origin is not Origin.DEFAULT else "dim")
+        table.add_row(field.name, str(value), where, style=None if origin is not Origin.DEFAULT else "dim")
     out.print(table, "")
 
 

@@ -4,10 +4,10 @@ import sys
 from typing import Annotated
 
 from cyclopts import Parameter
-from headway.client import DEFAULT_ADDRESS, Client
+from headway.client import DEFAULT_ADDRESS
 
 from services.cli.console import err, stream_text
-from services.cli.options import DEFAULT_SAMPLING, IMPATIENT, SamplingOptions
+from services.cli.options import DEFAULT_SAMPLING, SamplingOptions, connect
 from services.cli.timing import StreamTiming, summary
 
 
@@ -30,7 +30,7 @@ def generate(
         sampling: How the answer is drawn.
     """
     text = sys.stdin.read() if prompt == "-" else prompt
-    with Client(address, retry=IMPATIENT) as client:
+    with connect(address) as client:
         said = text if raw else [{"role": "user", "content": text}]
         timing = StreamTiming()
         with client.generate(said, timeout_s=sampling.timeout_s, **sampling.params()) as stream:

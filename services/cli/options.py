@@ -1,12 +1,18 @@
-"""Options that several client commands share."""
+"""What several client commands share: how a server is reached, and how an answer is drawn."""
 
 from dataclasses import dataclass
 
 from cyclopts import Parameter
-from headway.client import Params, RetryPolicy
+from headway.client import Client, Params, RetryPolicy
 
-# A person waits: a server that is not there is told soon.
-IMPATIENT = RetryPolicy(max_attempts=4)
+_FIRST_CONTACT = RetryPolicy(max_attempts=4)
+
+
+def connect(address: str) -> Client:
+    """A client of the server at `address`. A server that is not there is told soon; one that goes away later is waited for."""
+    with Client(address, retry=_FIRST_CONTACT) as client:
+        client.model()
+    return Client(address)
 
 
 @Parameter(name="*")
