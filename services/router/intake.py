@@ -10,10 +10,11 @@ from services.router.answer import Answer
 from services.router.checked_request import CheckedRequest
 from services.router.fleet import Fleet
 from services.router.live_request import LiveRequest
-from services.router.prompt_chain import PromptChain, tenant_salt
+from services.router.prompt_chain import PromptChain
 from services.router.reject_reasons import duplicate_id
 from services.router.served_model import ServedModel
 from services.router.settings import RouterSettings
+from services.router.tenant_salts import TenantSalts
 from services.router.validation import (
     check_model,
     check_prompt_size,
@@ -35,8 +36,10 @@ class Intake:
     """Opens and closes live requests; their ids are unique within a tenant."""
 
     def __init__(self, settings: RouterSettings, fleet: Fleet) -> None:
+        """Raises `BadSetting` when the salts' secret cannot be had."""
         self.draining = False
         self._settings = settings
+        self._salts = TenantSalts.read(settings.salt_secret_file)
         self._fleet = fleet
         self._live: dict[tuple[str, str], LiveRequest] = {}
         self._idle = asyncio.Event()
@@ -100,7 +103,7 @@ class Intake:
         checked = check_request(request, model.card, limits, live.request_id)
         token_ids = await model.render(request)
         max_tokens = fit_length(len(token_ids), checked.max_tokens, limits)
-        root = chain_root(tenant_salt(self._settings.salt_secret, live.tenant))
+        root = chain_root(self._salts.of(live.tenant))
         chain = await PromptChain.of(token_ids, root, limits.block_size)
         answers = self._answers(live, checked, model, chain, max_tokens)
         if checked.resume_ids is not None:

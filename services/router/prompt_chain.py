@@ -2,18 +2,11 @@
 
 import asyncio
 from collections.abc import Sequence
-from hashlib import blake2b
 
 from services.wire import chain
 from services.wire.message import Int32Column, int32_column
 
 _MAX_TOKENS_ON_LOOP = 2048  # hashing more than this takes long enough to be felt between two tokens of others
-
-
-def tenant_salt(secret: str, tenant: str) -> bytes:
-    """What keeps the prefix cache of one tenant from another: made by the server, never chosen by a client."""
-    key = blake2b(secret.encode(), digest_size=32).digest()
-    return blake2b(tenant.encode(), key=key, digest_size=32).digest()
 
 
 class PromptChain:

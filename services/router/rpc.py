@@ -58,9 +58,7 @@ def parse(kind: type[P], data: bytes) -> P:
     return message
 
 
-def unary(
-    kind: type[P], method: Callable[[P, Call], Awaitable[Proto]], readers: SlowReaders
-) -> Handler:
+def unary(kind: type[P], method: Callable[[P, Call], Awaitable[Proto]], readers: SlowReaders) -> Handler:
     """The handler of a method that answers one message with one."""
 
     async def handle(data: bytes, context: Context) -> bytes:
@@ -72,9 +70,7 @@ def unary(
     return grpc.unary_unary_rpc_method_handler(handle)
 
 
-def server_streaming(
-    kind: type[P], method: Callable[[P, Call], Awaitable[None]], readers: SlowReaders
-) -> Handler:
+def server_streaming(kind: type[P], method: Callable[[P, Call], Awaitable[None]], readers: SlowReaders) -> Handler:
     """The handler of a method that answers one message with many, written to the call."""
 
     async def handle(data: bytes, context: Context) -> None:
@@ -86,9 +82,7 @@ def server_streaming(
     return grpc.unary_stream_rpc_method_handler(handle)
 
 
-def bidirectional(
-    method: Callable[[Call], Awaitable[None]], readers: SlowReaders
-) -> Handler:
+def bidirectional(method: Callable[[Call], Awaitable[None]], readers: SlowReaders) -> Handler:
     """The handler of a method that reads and writes the call as it likes."""
 
     async def handle(_requests: Any, context: Context) -> None:

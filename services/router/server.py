@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import ipaddress
 from typing import Self
 
 import grpc.aio
@@ -72,35 +71,11 @@ class RouterServer:
 
     def _bind(self) -> str:
         listen = self._settings.listen
-        check_listen(listen, allow_public=self._settings.allow_public)
         try:
             port = self._server.add_insecure_port(listen)
         except RuntimeError:
-            raise BadSetting(f"listen: cannot bind {listen}; is it in use?") from None
+            raise BadSetting(f"listen address {listen!r} cannot be bound; is it in use?") from None
         return listen if listen.startswith("unix:") else f"{listen.rpartition(':')[0]}:{port}"
-
-
-def check_listen(listen: str, *, allow_public: bool) -> None:
-    """Refuses an address that is none, or that others than this machine reach although that is not allowed."""
-    if listen.startswith("unix:"):
-        return
-    host, colon, port = listen.rpartition(":")
-    if not (host and colon and port.isdecimal() and int(port) < 2**16):
-        raise BadSetting(f"listen: {listen!r} is neither host:port nor unix:PATH")
-    if not allow_public and not _is_loopback(host):
-        raise BadSetting(
-            f"listen: {listen} can be reached from other machines and its connections are not encrypted; "
-            "set allow_public to accept that"
-        )
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
 
 
 def _options(settings: RouterSettings) -> list[tuple[str, int]]:

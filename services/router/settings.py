@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from services.runtime.lifecycle import BadSetting
+from services.runtime.listen import check_listen
 from services.runtime.logging import LogFormat, LogLevel
 
 
@@ -16,8 +17,8 @@ class RouterSettings:
         ready_file: File that the bound address is written to once it is known; empty: none.
         schedulers: Addresses of the schedulers, host:port or unix:PATH.
         name: The router's name in the logs of its schedulers.
-        salt_secret: Key of the tenants' prefix-cache salts. Routers that share schedulers share it too, so that a
-            prompt finds its blocks whichever of them it came through; empty is one fixed key.
+        salt_secret_file: File of mode 0600 with the key of the tenants' prefix-cache salts. Routers that share
+            schedulers share it too, so that a prompt finds its blocks through any of them; empty: one fixed key.
         max_live_requests: Requests that may be live at once; more are refused with a time to come back.
         max_requests_per_call: Requests that may be live at once in one GenerateMany call.
         max_concurrent_rpcs: Calls of all kinds at once, health checks included.
@@ -42,9 +43,9 @@ class RouterSettings:
     listen: str = "127.0.0.1:50051"
     allow_public: bool = False
     ready_file: str = ""
-    schedulers: tuple[str, ...] = ("127.0.0.1:50061",)
+    schedulers: tuple[str, ...] = ("127.0.0.1:50052",)
     name: str = "router"
-    salt_secret: str = ""
+    salt_secret_file: str = ""
     max_live_requests: int = 4096
     max_requests_per_call: int = 256
     max_concurrent_rpcs: int = 8192
@@ -66,6 +67,7 @@ class RouterSettings:
     log_format: LogFormat = "console"
 
     def __post_init__(self) -> None:
+        check_listen(self.listen, allow_public=self.allow_public)
         if not self.schedulers or not all(self.schedulers):
             raise BadSetting("schedulers: at least one address is needed, and none may be empty")
         if len(set(self.schedulers)) != len(self.schedulers):
@@ -75,10 +77,6 @@ class RouterSettings:
                 raise BadSetting(f"{field}: must be greater than 0")
         if self.max_prompt_bytes >= self.max_message_bytes:
             raise BadSetting("max_prompt_bytes: must be smaller than max_message_bytes")
-
-    def __repr__(self) -> str:
-        # The secret must not reach a log by way of its container.
-        return f"RouterSettings(listen={self.listen!r}, schedulers={self.schedulers!r})"
 
 
 _POSITIVE = (

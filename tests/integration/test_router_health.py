@@ -6,9 +6,9 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2
+from headway.v1 import inference_pb2 as api
 
-from services.router.main import main
-from services.router.server import RouterServer, check_listen
+from services.router.server import RouterServer
 from services.router.settings import RouterSettings
 from services.runtime.lifecycle import BadSetting
 from services.wire.scheduling import Load
@@ -125,28 +125,6 @@ async def test_reflection_lists_and_describes(version):
         await call.done_writing()
 
 
-@pytest.mark.parametrize("listen", ["0.0.0.0:0", "[::]:0", "192.0.2.1:50051", "example.org:1"])
-def test_a_public_address_needs_consent(listen):
-    """An address beyond this machine is refused unless that is asked for."""
-    with pytest.raises(BadSetting, match="allow_public"):
-        check_listen(listen, allow_public=False)
-    check_listen(listen, allow_public=True)
-    assert main(RouterSettings(listen=listen)) == 2
-
-
-@pytest.mark.parametrize("listen", ["127.0.0.1:0", "[::1]:50051", "localhost:1", "127.9.9.9:1", "unix:/tmp/x"])
-def test_a_local_address_does_not(listen):
-    """Loopback and unix sockets need no consent."""
-    check_listen(listen, allow_public=False)
-
-
-@pytest.mark.parametrize("listen", ["", "127.0.0.1", ":1", "127.0.0.1:x", "127.0.0.1:65536"])
-def test_what_is_no_address_is_refused(listen):
-    """An address that is none is a bad setting, not a stack trace."""
-    with pytest.raises(BadSetting, match="listen"):
-        check_listen(listen, allow_public=True)
-
-
 async def test_a_taken_port_is_refused():
     """A second router on the same port fails instead of taking half of the calls."""
     async with bench() as made:
@@ -167,8 +145,6 @@ async def test_a_unix_socket_is_served(tmp_path):
 
 async def test_explain_of_a_request_that_waits_here():
     """A request that waits in the router for a scheduler is explained as waiting."""
-    from headway.v1 import inference_pb2 as api
-
     async with bench() as made:
         made.scheduler.script = silent
         await made.scheduler.stop()

@@ -12,7 +12,6 @@ from tests.support.fake_scheduler import (
     FINGERPRINT,
     MODEL,
     alphabet,
-    fake_card,
     ids_of,
     letters,
     rejects,
@@ -158,11 +157,10 @@ async def test_bytes_that_are_no_message_are_the_senders_fault(method, data):
     """Malformed protobuf and text that is not UTF-8 end INVALID_ARGUMENT, not INTERNAL."""
     async with bench() as made:
         path = f"/headway.v1.Inference/{method}"
+        streams = method == "Generate"
+        call = (made.client.channel.unary_stream if streams else made.client.channel.unary_unary)(path)(data)
         with pytest.raises(grpc.aio.AioRpcError) as caught:
-            if method == "Generate":
-                await made.client.channel.unary_stream(path)(data).read()
-            else:
-                await made.client.channel.unary_unary(path)(data)
+            await (call.read() if streams else call)
         failure = failure_of(caught.value)
         assert failure.code == INVALID
         assert "UTF-8" in failure.message
@@ -323,20 +321,15 @@ async def test_a_fault_in_one_sequence_spares_the_others(monkeypatch):
             await session.finish(submit, 2)
 
         made.scheduler.script = script
-        accept = "services.router.answer.Answer.take_finished"
-        real = made.server.intake.__class__
 
         def broken(self, _finished):
             if self._request.request_id != "healthy":
                 raise ZeroDivisionError
             raise AssertionError("not before the healthy one ends")
 
-        assert real
         with monkeypatch.context() as patch:
-            patch.setattr(accept, broken)
+            patch.setattr("services.router.answer.Answer.take_finished", broken)
             with pytest.raises(grpc.aio.AioRpcError) as caught:
                 await made.client.generate(request())
         assert caught.value.code() == grpc.StatusCode.INTERNAL
         assert (await healthy).text == letters(0, 50)
-
-

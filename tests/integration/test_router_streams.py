@@ -9,7 +9,7 @@ from headway.v1 import inference_pb2 as api
 from services.wire.chain import block_hashes
 from services.wire.scheduling import FinishCause
 from tests.support.fake_scheduler import END, FINGERPRINT, MODEL, ids_of, letters, logprob_rows, says, silent, until
-from tests.support.router import bench, failure_of, of_ids, request
+from tests.support.router import bench, of_ids, request, rest_of
 
 
 async def test_an_answer_streams_with_start_text_tokens_and_end():
@@ -65,8 +65,8 @@ async def test_chat_is_rendered_by_the_template():
         await made.client.generate(api.GenerateRequest(chat=chat))
         tokens = await made.client.stub.Tokenize(api.TokenizeRequest(chat=chat))
         assert made.scheduler.submits[0].token_ids.tolist() == list(tokens.token_ids)
-        assert list(tokens.token_ids) == ids_of("[user]hi ") + ids_of("<")[:0] + list(tokens.token_ids)[9:]
-        assert END not in tokens.token_ids
+        # The name of the control token is spelled out: user text cannot forge it.
+        assert list(tokens.token_ids) == ids_of("[user]hi <") + ids_of("end>[assistant]")
 
 
 async def test_a_stop_token_is_a_token_but_no_text():
@@ -163,14 +163,13 @@ async def test_a_slow_reader_is_ended_and_holds_nothing():
         made.scheduler.script = script
         options = [("grpc.http2.lookahead_bytes", 1024), ("grpc.http2.bdp_probe", 0)]
         async with grpc.aio.insecure_channel(made.server.address, options=options) as channel:
-            call = channel.unary_stream("/headway.v1.Inference/Generate")(request().SerializeToString())
+            call = channel.unary_stream(
+                "/headway.v1.Inference/Generate", response_deserializer=api.GenerateResponse.FromString
+            )(request().SerializeToString())
             await call.read()
             await asyncio.wait_for(finished.wait(), 20)
             await until(lambda: made.server.intake.num_live == 0)
-            with pytest.raises(grpc.aio.AioRpcError) as caught:
-                while await call.read() is not grpc.aio.EOF:
-                    pass
-        failure = failure_of(caught.value)
+            _, failure = await rest_of(call)
         assert (failure.code, failure.reason) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "SLOW_READER")
 
 

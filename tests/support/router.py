@@ -11,7 +11,7 @@ from headway.v1 import inference_pb2_grpc
 
 from services.router.server import RouterServer
 from services.router.settings import RouterSettings
-from tests.support.fake_scheduler import FakeScheduler, ids_of, until
+from tests.support.fake_scheduler import FakeScheduler, until
 
 DETAILS = (error_details_pb2.BadRequest, error_details_pb2.RetryInfo, error_details_pb2.ErrorInfo)
 
@@ -90,6 +90,17 @@ def of_ids(*ids: int, **fields) -> api.GenerateRequest:
     return request(parts=api.PartsPrompt(parts=[api.Part(token_ids=api.TokenIds(ids=ids))]), **fields)
 
 
+async def rest_of(call) -> tuple[str, Failure | None]:
+    """The text that a stream still brings, and how it fails, if it does."""
+    text = ""
+    try:
+        while (message := await call.read()) is not grpc.aio.EOF:
+            text += message.delta.text
+    except grpc.aio.AioRpcError as error:
+        return text, failure_of(error)
+    return text, None
+
+
 class Client:
     """The public API over a channel."""
 
@@ -118,18 +129,14 @@ class Bench:
     server: RouterServer
     client: Client
 
-    async def restarted(self) -> None:
-        """Waits for the next session."""
-        await until(lambda: any(link.can_compute for link in self.server.fleet.links))
-
 
 @contextlib.asynccontextmanager
 async def router(*schedulers: FakeScheduler, **settings):
     """A running router that knows its model, in front of running schedulers."""
     addresses = tuple(scheduler.address for scheduler in schedulers)
-    async with RouterServer(RouterSettings(listen="127.0.0.1:0", schedulers=addresses, **settings)) as server:
-        async with grpc.aio.insecure_channel(server.address) as channel:
-            yield Bench(schedulers[0], server, Client(channel))
+    made = RouterServer(RouterSettings(listen="127.0.0.1:0", schedulers=addresses, **settings))
+    async with made as server, grpc.aio.insecure_channel(server.address) as channel:
+        yield Bench(schedulers[0], server, Client(channel))
 
 
 @contextlib.asynccontextmanager
@@ -138,18 +145,3 @@ async def bench(**settings):
     async with FakeScheduler() as scheduler, router(scheduler, **settings) as made:
         await until(made.server.is_ready)
         yield made
-
-
-__all__ = [
-    "Bench",
-    "Client",
-    "Failure",
-    "FakeScheduler",
-    "Heard",
-    "bench",
-    "ids_of",
-    "of_ids",
-    "request",
-    "router",
-    "until",
-]
