@@ -80,6 +80,8 @@ class SchedulingServicer:
 
     async def _run_session(self, stream: RouterStream, requests: AsyncIterator[bytes], context: Context) -> None:
         """Reads and writes until either ends, or the stream breaks. Raises the Refusal that ended it."""
+        # On its own: were it part of a first write that is cut off, no status could be sent after it.
+        await context.send_initial_metadata(())
         reader = asyncio.create_task(self._read(stream.router, requests))
         writer = asyncio.create_task(stream.write_to(context.write))
         try:
