@@ -257,6 +257,22 @@ def test_a_quarantined_request_runs_alone_until_it_grows():
     assert all(is_right(answer) for answer in (*others, suspect))
 
 
+@pytest.mark.parametrize("depth", [1, 2])
+def test_a_loss_under_a_quarantined_request_strikes_nobody_else(depth: int):
+    """No plan of others is unanswered while it runs alone, whatever the depth of the pipeline."""
+    d = driver(pipeline_depth=depth)
+    others = [d.submit(tokens(20, seed), max_tokens=30, seed=seed, sampling=ENDLESS) for seed in range(3)]
+    suspect = d.submit(tokens(12, 9), max_tokens=20, sampling=ENDLESS, attempt=2, at_us=5_500)
+    while not d.records or d.records[-1].prefill_tokens != 12:
+        d.run(until_us=d.now_us + 500)
+    d.lose_executor()
+    assert suspect.rejected.reason is RejectReason.POISONOUS
+    assert all(sequence.strikes == 0 for sequence in d.core._lifecycle.registry)
+    d.executor_up()
+    d.run()
+    assert all(is_right(answer) for answer in others)
+
+
 # ---- deadlines, quotas, queues, drain
 
 

@@ -96,7 +96,7 @@ class World:
             self.settle()
             self.check()
         except BaseException:
-            print(f"\nworld seed {self.seed}: {self.settings}, {self.engine.num_blocks} blocks")  # noqa: T201
+            print(f"\nworld seed {self.seed}: {self.settings}, {self.engine.num_blocks} blocks")
             raise
         finally:
             if self._file:

@@ -39,7 +39,7 @@ class Planner:
             self._prefill(draft, alone)
             if draft.num_tokens or (alone and alone.is_running) or not self._running.has_ready:
                 return draft if draft.num_tokens else None
-            seat_for_prefill = False  # nobody took it, or those in turn gave way: others decode
+            # Nobody took the seat for prefill, or those in turn have given way: the next ones in turn decode.
 
     def preempt(self, sequence: Sequence, at_us: int) -> None:
         """Back to the front of the queue, with all its tokens."""

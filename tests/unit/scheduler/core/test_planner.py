@@ -1,0 +1,75 @@
+from collections import Counter
+
+from services.scheduler.core.planner import Planner
+from services.scheduler.core.queue import WaitingQueue
+from services.scheduler.core.quota import Quotas
+from services.scheduler.core.session import Session
+from services.scheduler.core.settings import CoreSettings
+from tests.unit.scheduler.core.helpers import capacity, sequence
+
+
+class Desk:
+    """A planner with its session and queue; a draft counts as sent and answered with no tokens."""
+
+    def __init__(self, *, num_blocks: int = 64, **settings: int) -> None:
+        self.quotas = Quotas()
+        self.session = Session(1, capacity(num_blocks=num_blocks), CoreSettings(**settings), self.quotas)
+        self.queue = WaitingQueue(max_requests=99, max_tokens=10**6)
+        self.planner = Planner(self.session, self.queue, self.quotas)
+
+    def join(self, serial: int, **fields):
+        made = sequence(serial, **fields)
+        self.queue.join(made)
+        return made
+
+    def chunks(self) -> list[tuple[int, int, int]]:
+        draft = self.planner.draft(0)
+        self.session.running.tell()
+        self.session.running.advance()
+        return [(chunk.sequence.serial, chunk.start, chunk.end) for chunk in draft.chunks] if draft else []
+
+
+def test_the_budget_goes_to_prompts_in_the_order_of_the_queue():
+    """A prompt that is cut goes on first, then the next ones."""
+    desk = Desk(token_budget=30)
+    for serial in range(3):
+        desk.join(serial, prompt=20, max_tokens=1)
+    assert desk.chunks() == [(0, 0, 20), (1, 0, 10)]
+    assert desk.chunks() == [(1, 10, 20), (2, 0, 20)]
+    assert desk.chunks() == []
+
+
+def test_a_request_of_the_same_plan_uses_blocks_that_another_fills():
+    """The second prompt's full blocks are hits before anything is computed."""
+    desk = Desk(token_budget=100)
+    desk.join(1, prompt=[7] * 40)
+    desk.join(2, prompt=[7] * 40)
+    assert desk.chunks() == [(1, 0, 40), (2, 32, 40)]
+
+
+def test_one_that_does_not_fit_is_not_tried_again_before_something_is_released():
+    """A blocked head costs nothing per step."""
+    desk = Desk(num_blocks=6)
+    first, second = desk.join(1, prompt=64, max_tokens=1), desk.join(2, prompt=64, max_tokens=1)
+    assert desk.chunks() == [(1, 0, 64)]
+    assert desk.planner.is_blocked(second)
+    desk.planner.preempt(first, 0)
+    assert not desk.planner.is_blocked(second)
+
+
+def test_a_preempted_sequence_stands_at_the_front_with_nothing_held():
+    """It has all its tokens and neither slot nor block nor charge."""
+    desk = Desk()
+    first = desk.join(1, prompt=40)
+    desk.chunks()
+    second = desk.join(2, prompt=40)
+    desk.planner.preempt(first, 0)
+    assert list(desk.queue) == [first, second]
+    assert (first.num_stored, first.table, first.slot) == (40, [], -1)
+    desk.session.check_integrity()
+    desk.quotas.check_integrity(Counter(), Counter())
+
+
+def test_a_plan_is_only_made_of_what_there_is_to_compute():
+    """With nothing waiting and nobody running there is no draft."""
+    assert Desk().planner.draft(0) is None
