@@ -130,3 +130,18 @@ def test_a_client_of_a_server_that_has_ended_hears_unavailable(tmp_path):
         assert served.end() == 0
         with Client(served.address) as client, pytest.raises(Unavailable):
             client.model(timeout_s=1)
+
+
+@pytest.mark.model
+def test_the_default_model_is_served(tmp_path):
+    """Without a flag the default model is fetched where it is not here, its numbers are told, and it answers."""
+    with serve(tmp_path, fake=False) as served:
+        said = served.said()
+        assert "538.1 MB in float32" in said
+        assert "46,080 bytes per token" in said
+        assert "fits 5 sequences of 2,048" in said
+        with Client(served.address) as client:
+            question = [{"role": "user", "content": "What is the capital of France? Answer in one word."}]
+            completion = client.complete(question, max_tokens=8, temperature=0.0)
+        assert "Paris" in completion.text
+        assert served.end() == 0

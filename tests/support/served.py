@@ -52,12 +52,12 @@ def command(*flags):
 
 
 @contextmanager
-def serve(folder, *flags, port=0, environment=None):
-    """Serves a simulated executor, ready when the block begins; whatever is left is killed at its end."""
+def serve(folder, *flags, port=0, environment=None, fake=True):
+    """Serves a simulated executor, or the default model, ready when the block begins; whatever is left is killed at its end."""
     ready_file = folder / f"ready-{time.monotonic_ns()}"
     with (folder / "stdout").open("wb") as out, (folder / "stderr").open("wb") as err:
         process = subprocess.Popen(
-            command("--fake", "--port", str(port), "--ready-file", str(ready_file), *flags),
+            command(*(["--fake"] if fake else []), "--port", str(port), "--ready-file", str(ready_file), *flags),
             stdout=out,
             stderr=err,
             stdin=subprocess.DEVNULL,
