@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from headway.v1 import inference_pb2 as api
 
+from services.router.bills import bill_to_proto
 from services.router.checked_request import CheckedRequest
 from services.router.fleet import Fleet
 from services.router.logprob_rows import LogprobRow
@@ -19,7 +20,6 @@ from services.router.token_timing import TokenTiming
 from services.runtime.errors import Refusal, internal, invalid_field, unavailable
 from services.wire.execution import Sampling
 from services.wire.scheduling import (
-    Bill,
     FinishCause,
     Finished,
     Rejected,
@@ -293,7 +293,7 @@ class Answer:
             usage=api.Usage(
                 prompt_tokens=len(self._chain), cached_tokens=cached, completion_tokens=len(self._accepted)
             ),
-            bill=_bill(scheduler.bill) if scheduler else None,
+            bill=bill_to_proto(scheduler.bill) if scheduler else None,
             timings=timings,
         )
         self._changed()
@@ -301,15 +301,3 @@ class Answer:
 
 def _logprobs(token_id: int, row: LogprobRow | None) -> api.TokenLogprobs:
     return row.to_proto(token_id) if row else api.TokenLogprobs(token_id=token_id)
-
-
-def _bill(bill: Bill) -> api.Bill:
-    return api.Bill(
-        computed_prompt_tokens=bill.computed_prompt_tokens,
-        cached_tokens=bill.cached_tokens,
-        recomputed_tokens=bill.recomputed_tokens,
-        completion_tokens=bill.completion_tokens,
-        steps=bill.steps,
-        kv_block_seconds=bill.kv_block_us / 1e6,
-        executor_ms=bill.executor_us / 1e3,
-    )

@@ -5,12 +5,12 @@ import contextlib
 import random
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
-import grpc
 import grpc.aio
 
 from services.router.logprob_rows import LogprobRow, rows_by_handle
+from services.router.scheduler_client import SchedulerClient
 from services.router.served_model import ModelCache, ServedModel
 from services.router.settings import RouterSettings
 from services.router.text.errors import UnusableModel
@@ -26,8 +26,6 @@ from services.wire.scheduling import (
     ExplainByIdRequest,
     ExplainByIdResponse,
     Finished,
-    GetModelCardRequest,
-    GetModelCardResponse,
     Load,
     Rejected,
     RouterHello,
@@ -39,22 +37,12 @@ from services.wire.scheduling import (
     ToScheduler,
 )
 
-_SERVICE = "/headway.internal.v1.Scheduling/"
 _MAX_HANDLE = 2**31 - 1  # handles travel in int32 columns
 _FIRST_PAUSE_S = 0.05
 _LONGEST_PAUSE_S = 1.0
 _TICK_S = 0.25
-_CARD_TIMEOUT_S = 30.0
-_QUESTION_TIMEOUT_S = 5.0
-_CHANNEL_OPTIONS = (
-    ("grpc.max_receive_message_length", 512 * 1024 * 1024),  # a model card holds a whole tokenizer
-    ("grpc.max_send_message_length", -1),
-    ("grpc.use_local_subchannel_pool", 1),
-    ("grpc.keepalive_time_ms", 60_000),
-)
 
 log = get_logger(__name__)
-M = TypeVar("M", bound=Message)
 
 
 class Computed(Protocol):
@@ -89,7 +77,7 @@ class SchedulerLink:
         self._outbox: deque[Message] = deque()
         self._outbox_filled = asyncio.Event()
         self._quiet_ticks = 0
-        self._channel: grpc.aio.Channel | None = None
+        self._client: SchedulerClient | None = None
         self._learning: asyncio.Task[None] | None = None
 
     # ---- what it is good for
@@ -141,12 +129,15 @@ class SchedulerLink:
             self._send(Cancel(handle=handle))
 
     async def explain(self, tenant: str, request_id: str) -> ExplainByIdResponse:
-        question = ExplainByIdRequest(tenant=tenant, request_id=request_id)
-        return await self._ask("Explain", question, ExplainByIdResponse, _QUESTION_TIMEOUT_S)
+        return await self._attached().explain(ExplainByIdRequest(tenant=tenant, request_id=request_id))
 
     async def cancel_by_id(self, tenant: str, request_id: str) -> CancelByIdResponse:
-        question = CancelByIdRequest(tenant=tenant, request_id=request_id)
-        return await self._ask("CancelById", question, CancelByIdResponse, _QUESTION_TIMEOUT_S)
+        return await self._attached().cancel_by_id(CancelByIdRequest(tenant=tenant, request_id=request_id))
+
+    def _attached(self) -> SchedulerClient:
+        if self._client is None:
+            raise InvalidMessage("the scheduler is not attached")
+        return self._client
 
     # ---- sessions
 
@@ -167,9 +158,8 @@ class SchedulerLink:
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
     async def _session(self) -> None:
-        async with grpc.aio.insecure_channel(self.address, options=_CHANNEL_OPTIONS) as channel:
-            self._channel = channel
-            call: Any = channel.stream_stream(f"{_SERVICE}Attach")()
+        async with SchedulerClient(self.address) as self._client:
+            call = self._client.attach()
             self._outbox.clear()
             self._send(RouterHello(router=self._settings.name))
             self._quiet_ticks = 0
@@ -219,7 +209,7 @@ class SchedulerLink:
         if self._learning is not None:
             self._learning.cancel()
             self._learning = None
-        self.hello = self.model = self.load = self._channel = None
+        self.hello = self.model = self.load = self._client = None
         self._outbox.clear()
         orphans, self._computed = self._computed, {}
         self._changed(self)
@@ -278,7 +268,7 @@ class SchedulerLink:
         """Fetches the card that `hello` speaks of and makes the model usable; a newer hello or a lost stream cancels."""
         while True:
             try:
-                answer = await self._ask("GetModelCard", GetModelCardRequest(), GetModelCardResponse, _CARD_TIMEOUT_S)
+                answer = await self._attached().get_model_card()
                 card = answer.card if answer.ready else None
                 if card and (card.fingerprint, card.numerics_digest) == (hello.fingerprint, hello.numerics_digest):
                     self.model = await self._models.get(card)
@@ -292,13 +282,6 @@ class SchedulerLink:
                 log.warning("model cannot be served", address=self.address, why=str(error))
                 return
             await asyncio.sleep(_TICK_S)
-
-    async def _ask(self, method: str, question: Message, answer: type[M], timeout_s: float) -> M:
-        if self._channel is None:
-            raise InvalidMessage("the scheduler is not attached")
-        call: Any = self._channel.unary_unary(f"{_SERVICE}{method}")
-        data: bytes = await call(encode(question), timeout=timeout_s)
-        return decode(answer, data)
 
 
 def _tell(computed: Computed, tell: Callable[..., None], *arguments: Any) -> None:

@@ -99,11 +99,19 @@ class FakeSession:
         self.context = context
         self.live: dict[int, asyncio.Task] = {}
         self.step = 0
-        self._writing = asyncio.Lock()  # the library takes one message at a time
+        self._outbox = asyncio.Queue()
 
     async def send(self, body) -> None:
-        async with self._writing:
-            await self.context.write(encode(ToRouter(body=body)))
+        await self.send_bytes(encode(ToRouter(body=body)))
+
+    async def send_bytes(self, frame: bytes) -> None:
+        """Hands over a frame, and lets others run: a script may be cancelled here, a write that has begun may not."""
+        self._outbox.put_nowait(frame)
+        await asyncio.sleep(0)
+
+    async def write(self) -> None:
+        while True:
+            await self.context.write(await self._outbox.get())
 
     def end(self, handle: int) -> None:
         task = self.live.pop(handle, None)  # None: its last word and this crossed on the way
@@ -260,6 +268,7 @@ class FakeScheduler:
         session = FakeSession(context)
         session.reader = asyncio.ensure_future(self._read(session))
         loads = asyncio.ensure_future(self._send_loads(session))
+        writer = asyncio.ensure_future(session.write())
         self.sessions.append(session)
         try:
             await session.send(self.hello())
@@ -268,7 +277,7 @@ class FakeScheduler:
             await context.abort(grpc.StatusCode.UNAVAILABLE, "dropped")
         finally:
             self.sessions.remove(session)
-            for task in (session.reader, loads, *session.live.values()):
+            for task in (session.reader, loads, writer, *session.live.values()):
                 task.cancel()
 
     async def _read(self, session: FakeSession) -> None:
