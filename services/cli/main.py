@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from cyclopts import App, CycloptsError, Parameter
+from cyclopts import App, CycloptsError, Parameter, UnknownCommandError
 from headway.client import HeadwayError
 
 from services.cli.console import Failed, fail
@@ -42,22 +42,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; its exit code."""
     try:
         return int(app(arguments, exit_on_error=False, print_error=False) or 0)
-    except CycloptsError as error:
-        fail(reason_of(error))
-        return ExitCode.BAD_SETTING
-    except BadSetting as error:
-        fail(str(error))
+    except (CycloptsError, BadSetting) as error:
+        fail(_words_of(error))
         return ExitCode.BAD_SETTING
     except (HeadwayError, Failed) as error:
         fail(str(error))
         return FAILED
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] in {"services", "kernels", "headway"}:
+    except ImportError as error:
+        if (library := _missing_library(error)) is None:
             raise
-        fail(f"this command needs {error.name}, which is not installed: pip install 'headway-llm[serve]'")
+        fail(f"this command needs {library}, which is not installed: pip install 'headway-llm[serve]'")
         return ExitCode.BAD_SETTING
     except KeyboardInterrupt:
         return INTERRUPTED
+
+
+def _words_of(error: CycloptsError | BadSetting) -> str:
+    if isinstance(error, UnknownCommandError):  # its own words would import every command
+        return f"no command is called {' '.join(error.unused_tokens or ())!r}; see: headway --help"
+    return reason_of(error) if isinstance(error, CycloptsError) else str(error)
+
+
+def _missing_library(error: ImportError) -> str | None:
+    """The library that the base install does not have; None when the fault is our own."""
+    cause = error.__cause__ if isinstance(error.__cause__, ImportError) else error  # a lazy command's import is wrapped
+    if not isinstance(cause, ModuleNotFoundError) or not cause.name:
+        return None
+    library = cause.name.partition(".")[0]
+    return None if library in {"services", "kernels", "headway"} else library
 
 
 if __name__ == "__main__":

@@ -2,6 +2,8 @@
 
 import io
 import json
+import subprocess
+import sys
 
 import grpc
 import pytest
@@ -184,3 +186,25 @@ def test_a_model_that_is_not_here_is_told(capsys):
     assert main(["model", "verify"]) == 1
     assert main(["model", "add", "mine", "/does/not/exist"]) == 1
     assert capsys.readouterr().err.count("headway: ") == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["serve"], 2, "needs structlog, which is not installed: pip install 'headway-llm[serve]'"),
+        (["config", "--check"], 2, "needs structlog"),
+        (["frobnicate"], 2, "no command is called 'frobnicate'"),
+        (["health", "--address", "127.0.0.1:1"], 1, "no answer"),
+        (["--help"], 0, ""),
+    ],
+)
+def test_the_base_install_says_what_a_command_lacks(arguments, code, words):
+    """Without the server's libraries client commands work, and the others say what to install."""
+    script = (
+        "import sys; sys.modules.update(dict.fromkeys(['structlog', 'numpy', 'torch', 'zmq']));"
+        f"from services.cli.main import main; sys.exit(main({arguments!r}))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == code, done.stderr
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
