@@ -93,8 +93,8 @@ class TileRun:
     """[tiles, tile_queries] int64."""
     blocks: Tensor
     """[sequences, partitions * blocks per partition] int64; blocks past a sequence's end are 0."""
-    lengths: Tensor
-    """[sequences] int64: tokens whose keys and values are stored."""
+    lengths: tuple[int, ...]
+    """Of each sequence: tokens whose keys and values are stored."""
     output_rows: Tensor
     """[real queries] int64: where results go."""
     output_index: Tensor
@@ -158,13 +158,15 @@ def _attend_run(tiles: Tensor, keys: Tensor, values: Tensor, run: TileRun) -> Te
     total = tiles.new_zeros(kv_heads, num_tiles, rows, 1)
     weighted = torch.zeros_like(tiles)
     blocks_per_partition = PARTITION // keys.shape[2]
-    for start in range(0, run.blocks.shape[1], blocks_per_partition):
-        blocks = run.blocks[:, start : start + blocks_per_partition]
-        token = torch.arange(start * keys.shape[2], start * keys.shape[2] + PARTITION)
+    for partition in range(run.blocks.shape[1] // blocks_per_partition):
+        first = partition * PARTITION
+        blocks = run.blocks[:, partition * blocks_per_partition : (partition + 1) * blocks_per_partition]
+        token = torch.arange(first, first + PARTITION)
         key = _partition(keys, blocks)
         value = _partition(values, blocks)
         # Beyond the end of a sequence lies whatever the block held before: not even a zero weight may meet it.
-        value.masked_fill_((token >= run.lengths[:, None])[None, :, :, None], 0.0)
+        for sequence, length in enumerate(run.lengths):
+            value[:, sequence, max(0, length - first) :] = 0.0
         scores = _tile_product(tiles, key.transpose(2, 3))
         scores.masked_fill_(token > positions, float("-inf"))
         new_best = torch.maximum(best, scores.amax(-1, keepdim=True))

@@ -107,7 +107,7 @@ def _run(items: Sequence[tuple[Work, int]], width: int) -> reference.TileRun:
         query_rows=torch.from_numpy(np.concatenate(rows).reshape(tiles, width)),
         positions=torch.from_numpy(np.concatenate(positions).reshape(tiles, width)),
         blocks=torch.from_numpy(blocks),
-        lengths=torch.tensor([item.end for item, _ in items]),
+        lengths=tuple(item.end for item, _ in items),
         output_rows=torch.from_numpy(np.concatenate(output_rows)),
         output_index=torch.from_numpy(np.concatenate(output_index)),
     )

@@ -46,7 +46,7 @@ def test_short_items_share_a_run_and_long_ones_have_their_own():
     assert shared.output_rows.tolist() == [0, 1, 2, 3, 10]
     assert shared.output_index.tolist() == [0, 1, 2, 3, 5]
     assert shared.blocks.tolist() == [[7, 2] + [0] * 14, [5] + [0] * 15]
-    assert shared.lengths.tolist() == [18, 1]
+    assert shared.lengths == (18, 1)
 
 
 def test_a_short_sequence_does_not_read_the_partitions_of_a_long_one():
