@@ -2,6 +2,7 @@
 
 import asyncio
 import dataclasses
+import time
 from collections.abc import Callable, Sequence
 
 from headway.v1 import inference_pb2 as api
@@ -71,7 +72,6 @@ class Answer:
         self._fleet = fleet
         self._deadline_at = deadline_at
         self._changed = changed
-        self._clock = asyncio.get_running_loop().time
         self._text = text
         self._stop_token_id: int | None = None
         self._accepted: list[int] = []
@@ -123,7 +123,7 @@ class Answer:
         token_ids, hashes = self._chain.extended(self._accepted, hello.block_size)
         left_us = -1
         if self._deadline_at is not None:
-            left_us = max(int((self._deadline_at - self._clock()) * 1e6), 0)
+            left_us = max(int((self._deadline_at - asyncio.get_running_loop().time()) * 1e6), 0)
         return Submit(
             handle=handle,
             tenant=self._tenant,
@@ -157,7 +157,7 @@ class Answer:
         update = self._text.push(token_ids)
         self._accept(token_ids[: update.accepted], rows)
         self.pending.add_text(update.text)
-        self._timing.tokens(update.accepted, self._clock())
+        self._timing.tokens(update.accepted, time.perf_counter())
         self._heed(update)
         self._num_losses = self._num_duplicates = 0
         self._changed()
@@ -281,7 +281,7 @@ class Answer:
             reason, stop_string = api.FINISH_REASON_STOP_STRING, rest.stop_string
         cached = scheduler.bill.cached_tokens if scheduler else 0
         timings = self._timing.to_proto(
-            self._clock(),
+            time.perf_counter(),
             queued_s=scheduler.queued_us / 1e6 if scheduler else 0.0,
             prefill_s=scheduler.prefill_us / 1e6 if scheduler else 0.0,
         )

@@ -2,6 +2,7 @@
 
 import asyncio
 import secrets
+import time
 from collections.abc import Callable
 
 from headway.v1 import inference_pb2 as api
@@ -66,12 +67,12 @@ class Intake:
             raise duplicate_id()
         if len(self._live) >= self._settings.max_live_requests:
             raise exhausted("too many requests are live; try again later", "TOO_MANY_REQUESTS", _FULL_PAUSE_S)
-        now = asyncio.get_running_loop().time()
+        now = asyncio.get_running_loop().time()  # for timers; it stands still while the loop works
         live = LiveRequest(
             tenant=key[0],
             request_id=key[1],
             deadline_at=None if left_s is None else now + left_s,
-            arrived_at=now,
+            arrived_at=time.perf_counter(),
             wake=wake,
         )
         self._live[key] = live

@@ -4,7 +4,7 @@ from headway.v1 import inference_pb2 as api
 
 
 class TokenTiming:
-    """Times in seconds of one clock, the router's; tokens that were resumed are not counted."""
+    """Times in seconds of `time.perf_counter`; tokens that were resumed are not counted."""
 
     def __init__(self, arrived_at: float) -> None:
         self._arrived_at = arrived_at

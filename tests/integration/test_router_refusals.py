@@ -225,8 +225,8 @@ async def test_abort_ends_a_stream_with_what_it_has():
 
         made.scheduler.script = script
         stream = asyncio.ensure_future(made.client.generate(request(request_id="mine")))
-        await until(lambda: made.scheduler.submits)
-        await asyncio.sleep(0.1)
+        await until(lambda: made.server.intake.find("", "mine"))
+        await until(lambda: [answer.num_accepted for answer in made.server.intake.find("", "mine").answers] == [2])
         await made.client.stub.Abort(api.AbortRequest(request_id="mine"))
         heard = await stream
         assert heard.text == "ab"
