@@ -30,6 +30,7 @@ from services.wire.scheduling import (
 )
 
 MAX_LOSSES_WITHOUT_PROGRESS = 2
+_MAX_MOVES = 4  # from a scheduler that turned the sequence away, before it grows
 _MAX_DUPLICATE_RETRIES = 20
 _DUPLICATE_PAUSE_S = 0.1  # until a scheduler has noticed that the stream which held the id is gone
 
@@ -80,6 +81,7 @@ class Answer:
         self._wants_prompt_rows = request.sampling.prompt_logprobs >= 0 and index == 0
         self._seat: tuple[SchedulerLink, int] | None = None
         self._num_losses = 0
+        self._num_moves = 0
         self._num_duplicates = 0
         self._attempt = 0
         self._resubmitted = False
@@ -159,7 +161,7 @@ class Answer:
         self.pending.add_text(update.text)
         self._timing.tokens(update.accepted, time.perf_counter())
         self._heed(update)
-        self._num_losses = self._num_duplicates = 0
+        self._num_losses = self._num_moves = self._num_duplicates = 0
         self._changed()
 
     def take_finished(self, finished: Finished) -> None:
@@ -182,8 +184,11 @@ class Answer:
         self._attempt = max(self._attempt, rejected.attempt)
         if self.ended:
             return
-        if rejected.reason in _ELSEWHERE and seat and self._fleet.place_elsewhere(self, seat[0]):
-            return
+        self._resubmitted = self._resubmitted or bool(self._accepted)
+        if rejected.reason in _ELSEWHERE and seat and self._num_moves < _MAX_MOVES:
+            self._num_moves += 1
+            if self._fleet.place_elsewhere(self, seat[0]):
+                return
         again = self._resubmitted or self._request.resume_ids is not None
         if rejected.reason == RejectReason.DUPLICATE_ID and again and self._num_duplicates < _MAX_DUPLICATE_RETRIES:
             self._num_duplicates += 1

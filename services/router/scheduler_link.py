@@ -151,6 +151,9 @@ class SchedulerLink:
                 log.info("scheduler not attached", address=self.address, code=error.code().name, why=error.details())
             except InvalidMessage as error:
                 log.warning("scheduler breaks the protocol", address=self.address, why=str(error))
+            except Exception:
+                # What one peer says must not end the process that serves the clients of all of them.
+                log.exception("session with a scheduler failed", address=self.address)
             if self.hello is not None:
                 pause_s = _FIRST_PAUSE_S
             self._detach()

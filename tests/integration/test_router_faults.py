@@ -235,6 +235,15 @@ async def test_a_draining_scheduler_is_left_for_another():
         assert (len(first.submits), len(second.submits)) == (1, 2)
 
 
+async def test_a_request_does_not_wander_for_ever():
+    """When all schedulers turn a request away it ends UNAVAILABLE after a few."""
+    async with FakeScheduler() as first, FakeScheduler() as second, router(first, second) as made:
+        await until(lambda: all(link.can_compute and link.load for link in made.server.fleet.links))
+        first.script = second.script = rejects(RejectReason.DRAINING)
+        assert (await made.client.refused(request())).code == UNAVAILABLE
+        assert len(first.submits) + len(second.submits) == 5
+
+
 async def test_a_scheduler_that_breaks_its_contract_is_attached_again():
     """Tokens that are none end the sequence's text but not the router; a frame that is none ends the session."""
     async with bench() as made:

@@ -173,6 +173,14 @@ async def test_a_message_over_the_limit_is_refused_by_the_library():
         assert failure.code == grpc.StatusCode.RESOURCE_EXHAUSTED
 
 
+async def test_metadata_over_the_limit_is_refused():
+    """A call whose metadata is too large ends RESOURCE_EXHAUSTED, and its connection goes on."""
+    async with bench() as made:
+        failure = await made.client.refused(request(), metadata=[("x-large", "x" * 40_000)], timeout=20)
+        assert failure.code == grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert (await made.client.generate(request(max_tokens=1))).text == "a"
+
+
 async def test_a_live_request_id_cannot_be_taken_twice():
     """A second request with a live id is refused; once the first has ended the id is free."""
     async with bench() as made:
