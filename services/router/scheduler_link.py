@@ -284,6 +284,9 @@ class SchedulerLink:
             except UnusableModel as error:
                 log.warning("model cannot be served", address=self.address, why=str(error))
                 return
+            except Exception:
+                log.exception("model could not be loaded", address=self.address)
+                return
             await asyncio.sleep(_TICK_S)
 
 
