@@ -1,0 +1,45 @@
+"""Innocents: whoever merely runs when an executor is killed is neither convicted nor loses a token."""
+
+import asyncio
+import os
+import random
+
+import pytest
+
+from services.wire.scheduling import Finished
+from tests.integration.scheduler_harness import random_answer, submit
+
+NUM_STREAMS = 12
+NUM_TOKENS = 8000
+EXECUTOR = {"simulated_step_fixed_us": 10_000, "simulated_step_per_token_us": 2, "simulated_num_blocks": 8000}
+
+
+@pytest.mark.parametrize("num_kills", [10, pytest.param(200, marks=[pytest.mark.deep, pytest.mark.timeout(900)])])
+async def test_random_kills_of_innocents_quarantine_nobody(cluster, new_router, num_kills):
+    """The executor is killed with kill -9 again and again, each time a random while after it has come back: every token is right."""
+    seed = int.from_bytes(os.urandom(4))
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+    cluster.start_scheduler()
+    executor = cluster.start_executor(**EXECUTOR)
+    router = await new_router()
+    await router.ready()
+    prompts = {handle: b"stream %d" % handle for handle in range(NUM_STREAMS)}
+    for handle, prompt in prompts.items():
+        await router.send(submit(handle, prompt=prompt, max_tokens=NUM_TOKENS, request_id=str(handle)))
+
+    for _ in range(num_kills):
+        grown = {handle: len(router.tokens[handle]) for handle in prompts}
+        await router.until(lambda: all(len(router.tokens[h]) > grown[h] for h in prompts) or router.ends)  # noqa: B023
+        assert not router.ends
+        await asyncio.sleep(chance.expovariate(1 / 0.1))
+        executor.kill()
+        executor.wait()
+        executor = cluster.start_executor(**EXECUTOR)
+
+    grown = {handle: len(router.tokens[handle]) for handle in prompts}
+    await router.until(lambda: all(len(router.tokens[h]) > grown[h] for h in prompts) or router.ends)
+    assert not [end for end in router.ends.values() if not isinstance(end, Finished)]
+    for handle, prompt in prompts.items():
+        tokens = router.tokens[handle]
+        assert tokens == random_answer(prompt, handle, len(tokens))
