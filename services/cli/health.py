@@ -25,8 +25,8 @@ def health(*, address: str = DEFAULT_ADDRESS, service: str = READINESS, timeout_
 
     Args:
         address: Address of the server, host:port or unix:PATH.
-        service: What is asked about. The default is readiness: a request sent now would be computed. Empty is liveness:
-            the process answers.
+        service: What is asked about. The default is readiness: a request sent now would be computed. "liveness"
+            asks whether the process answers.
         timeout_s: How long to wait for the answer.
     """
     if (status := status_of(address, service, timeout_s)) == "SERVING":

@@ -19,6 +19,7 @@ from services.executor.settings import ExecutorSettings
 from services.executor.slots import InvalidPlan, Slots
 from services.executor.threads import usable_cpus
 from services.executor.weights.load import load_model
+from services.executor.weights.store import served_name
 from services.wire.execution import (
     GREEDY,
     AdmittedSlot,
@@ -182,7 +183,7 @@ def build_engine(settings: ExecutorSettings) -> Engine:
         ModelFileError: the model cannot be loaded.
     """
     torch.set_num_threads(settings.threads or usable_cpus())
-    model = load_model(Path(settings.model), getattr(torch, settings.dtype))
+    model = load_model(Path(settings.model), getattr(torch, settings.dtype), served_name(settings.model))
     tensors, model = dict(model.tensors), replace(model, tensors={})
     config = model.config
     engine = Engine(

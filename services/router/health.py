@@ -1,7 +1,7 @@
 """Health, as load balancers and probes ask for it (grpc.health.v1).
 
-The empty name is liveness: it serves while the process answers at all, whatever schedulers and executors do.
-"headway.v1.Inference" is readiness: a request sent now would be computed.
+"headway.v1.Inference" and the empty name, which balancers ask for unless told otherwise, are readiness: a request sent now
+would be computed. "liveness" serves while the process answers at all, whatever schedulers and executors do.
 """
 
 import asyncio
@@ -14,7 +14,8 @@ from services.router.inference import SERVICE
 from services.router.rpc import Context
 from services.runtime.errors import not_found
 
-LIVENESS = ""
+LIVENESS = "liveness"
+WHOLE_SERVER = ""
 READINESS = SERVICE
 _LOOK_EVERY_S = 0.1
 
@@ -32,7 +33,7 @@ class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
     ) -> HealthCheckResponse:
         status = self._status(request.service)
         if status == HealthCheckResponse.SERVICE_UNKNOWN:
-            refusal = not_found(f"service: known are {LIVENESS!r} and {READINESS!r}", "SERVICE_UNKNOWN")
+            refusal = not_found(f"service: known are {READINESS!r} and {LIVENESS!r}", "SERVICE_UNKNOWN")
             await context.abort(refusal.code, refusal.message, refusal.trailers())
         return HealthCheckResponse(status=status)
 
@@ -51,7 +52,7 @@ class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
     def _status(self, service: str) -> _Status:
         if service == LIVENESS:
             status = HealthCheckResponse.SERVING
-        elif service != READINESS:
+        elif service not in {READINESS, WHOLE_SERVER}:
             status = HealthCheckResponse.SERVICE_UNKNOWN
         else:
             status = HealthCheckResponse.SERVING if self._is_ready() else HealthCheckResponse.NOT_SERVING

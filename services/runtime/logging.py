@@ -50,7 +50,11 @@ def _common(process: str) -> list[structlog.typing.Processor]:
 
 def _renderers(log_format: LogFormat) -> list[structlog.typing.Processor]:
     if log_format == "json":
-        return [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer(default=str)]
+        # Without the locals of each frame: they hold what clients sent.
+        tracebacks = structlog.processors.ExceptionRenderer(
+            structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
+        )
+        return [tracebacks, structlog.processors.JSONRenderer(default=str)]
     return [
         structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback)
     ]

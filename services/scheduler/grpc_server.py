@@ -16,7 +16,8 @@ from services.scheduler.hub import Hub
 from services.scheduler.inbox import Inbox
 from services.scheduler.servicer import SERVICE, SchedulingServicer
 
-LIVENESS = ""  # answers as long as the process does
+LIVENESS = "liveness"  # answers as long as the process does
+WHOLE_SERVER = ""  # what balancers ask for unless told otherwise: readiness
 READINESS = SERVICE
 _READINESS_INTERVAL_S = 0.25
 _MAX_MESSAGE_BYTES = 64 << 20  # a model card with its tokenizer, a prompt of a million tokens
@@ -70,7 +71,7 @@ class GrpcServer:
         health_servicer = health.aio.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(health_servicer, server)
         await health_servicer.set(LIVENESS, health_pb2.HealthCheckResponse.SERVING)
-        await health_servicer.set(READINESS, health_pb2.HealthCheckResponse.NOT_SERVING)
+        await _set_readiness(health_servicer, ready=False)
         try:
             port = server.add_insecure_port(self._listen)
         except RuntimeError:
@@ -80,7 +81,7 @@ class GrpcServer:
         readiness = asyncio.create_task(self._tell_readiness(health_servicer))
         await self._ended.wait()
         readiness.cancel()
-        await health_servicer.set(READINESS, health_pb2.HealthCheckResponse.NOT_SERVING)
+        await _set_readiness(health_servicer, ready=False)
         self.hub.end_all()
         await server.stop(self._grace_s)
 
@@ -94,6 +95,11 @@ class GrpcServer:
             ready = self.hub.is_ready()
             if ready is not told:
                 told = ready
-                status = health_pb2.HealthCheckResponse
-                await health_servicer.set(READINESS, status.SERVING if ready else status.NOT_SERVING)
+                await _set_readiness(health_servicer, ready=ready)
                 _log.info("readiness changed", ready=ready)
+
+
+async def _set_readiness(health_servicer: health.aio.HealthServicer, *, ready: bool) -> None:
+    status = health_pb2.HealthCheckResponse
+    for service in (READINESS, WHOLE_SERVER):
+        await health_servicer.set(service, status.SERVING if ready else status.NOT_SERVING)

@@ -48,7 +48,7 @@ def test_an_example_does_what_it_says(served, name):
     [
         (["generate", "say something", "--max-tokens", "8", "--stats"], "tokens/s"),
         (["health"], "SERVING"),
-        (["health", "--service", ""], "SERVING"),
+        (["health", "--service", "liveness"], "SERVING"),
         (["demo", "--max-tokens", "8"], "TTFT"),
     ],
 )

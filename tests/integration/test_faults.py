@@ -22,15 +22,15 @@ def tokens_of(collected):
     return [each.token_ids for each in collected]
 
 
-async def run_with_and_without(served, asks, disturb, at_tokens):
+async def run_with_and_without(served, asks, disturb, at_tokens, timeout_s=90.0):
     """The same requests undisturbed and disturbed; the tokens and texts of both."""
-    calm = await Crowd(served.address, asks).run()
+    calm = await Crowd(served.address, asks, timeout_s).run()
 
     async def harm(crowd):
         await crowd.until(at_tokens)
         await disturb()
 
-    harmed = await Crowd(served.address, asks).run(harm)
+    harmed = await Crowd(served.address, asks, timeout_s).run(harm)
     return calm, harmed
 
 
@@ -47,6 +47,24 @@ async def test_kill_9_of_any_process_changes_no_stream(tmp_path, victim):
         assert [each.text for each in harmed] == [each.text for each in calm]
         assert all(len(each.token_ids) == 80 for each in harmed)
         assert all(each.finished.usage.completion_tokens == 80 for each in harmed)
+        assert f"the {victim} ended (signal SIGKILL); starting it again" in served.said()
+
+
+@pytest.mark.deep
+@pytest.mark.model
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("victim", ["executor", "scheduler", "router"])
+async def test_kill_9_of_any_process_of_the_real_model_changes_no_stream(tmp_path, default_model, victim):
+    """The same with the default model: twenty streams, greedy and at temperature 0.8, end with their unfaulted tokens."""
+    with serve(tmp_path, "--model", str(default_model), fake=False) as served:
+
+        async def kill():
+            os.kill(served.children()[victim], signal.SIGKILL)
+
+        asks = twenty(24, ignore_eos=True)
+        calm, harmed = await run_with_and_without(served, asks, kill, at_tokens=150, timeout_s=180)
+        assert tokens_of(harmed) == tokens_of(calm)
+        assert [each.text for each in harmed] == [each.text for each in calm]
 
 
 async def test_all_three_killed_one_after_the_other_change_no_stream(tmp_path):

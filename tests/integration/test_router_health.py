@@ -45,13 +45,15 @@ async def test_readiness_follows_the_scheduler():
         made.scheduler.executor_ready = False
         await made.scheduler.say_hello()
         await becomes(made, NOT_SERVING)
-        assert await check(made, "") == SERVING
+        assert await check(made, "liveness") == SERVING
+        assert await check(made, "") == NOT_SERVING
         made.scheduler.executor_ready = True
         await made.scheduler.say_hello()
         await becomes(made, SERVING)
         await made.scheduler.stop()
         await becomes(made, NOT_SERVING)
-        assert await check(made, "") == SERVING
+        assert await check(made, "liveness") == SERVING
+        assert await check(made, "") == NOT_SERVING
 
 
 async def test_an_old_load_is_no_readiness():
@@ -94,7 +96,7 @@ async def test_health_answers_under_load():
         made.scheduler.script = alphabet(gap_s=0.01)
         streams = [asyncio.ensure_future(made.client.generate(request(max_tokens=200))) for _ in range(200)]
         await until(lambda: made.scheduler.num_live == 200)
-        for service in ("", READY):
+        for service in ("liveness", READY):
             async with asyncio.timeout(1.0):
                 assert await check(made, service) == SERVING
         for stream in streams:
@@ -140,7 +142,7 @@ async def test_a_unix_socket_is_served(tmp_path):
         settings = RouterSettings(listen=f"unix:{tmp_path}/r.sock", schedulers=(scheduler.address,))
         async with RouterServer(settings) as server, grpc.aio.insecure_channel(server.address) as channel:
             stub = health_pb2_grpc.HealthStub(channel)
-            assert (await stub.Check(health_pb2.HealthCheckRequest())).status == SERVING
+            assert (await stub.Check(health_pb2.HealthCheckRequest(service="liveness"))).status == SERVING
 
 
 async def test_explain_of_a_request_that_waits_here():

@@ -218,7 +218,7 @@ async def test_a_poisonous_request_is_found_and_its_neighbours_live(cluster, new
     async def supervise():
         while running[0]:
             executor = cluster.start_executor(hooks=True, test_kill_token=ord("!"), simulated_step_fixed_us=3000)
-            while running[0] and executor.poll() is None:  # noqa: ASYNC110 a process has no event
+            while running[0] and executor.poll() is None:
                 await asyncio.sleep(0.02)
 
     supervisor = asyncio.create_task(supervise())

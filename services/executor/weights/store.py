@@ -107,11 +107,12 @@ def resolve(name_or_path: str) -> Path:
 
 
 def served_name(name_or_path: str) -> str:
-    """What clients call the model that `resolve` finds for `name_or_path`."""
-    path = resolve(name_or_path)
-    if name_or_path == DEFAULT or path.resolve() == default_model.default_model_path().resolve():
+    """What clients call the model that `resolve` finds for `name_or_path`: its name in the store, or that of its file."""
+    path = resolve(name_or_path).resolve()
+    if path == default_model.default_model_path().resolve():
         return default_model.SERVED_NAME
-    return name_or_path if name_or_path in registry.load() else path.name.removesuffix(".gguf")
+    names = [record.name for record in registry.load().values() if record.path.resolve() == path]
+    return names[0] if names else path.name.removesuffix(".gguf")
 
 
 def _add(name: str, path: Path, source: str) -> ModelRecord:

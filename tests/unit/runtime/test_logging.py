@@ -73,6 +73,22 @@ except ZeroDivisionError:
     assert "ZeroDivisionError" in json.dumps(json.loads(line)["exception"])
 
 
+def test_a_traceback_holds_no_values_of_variables():
+    """What a client sent is in the locals of our frames, and not in our logs."""
+    code = """
+configure('router', 'info', 'json')
+def handle(prompt):
+    raise ValueError('broke')
+try:
+    handle('my secret')
+except ValueError:
+    get_logger('x').exception('a handler broke')
+"""
+    (line,) = _log_lines(code)
+    assert "broke" in line
+    assert "my secret" not in json.dumps(json.loads(line)["exception"]).replace("handle('my secret')", "")
+
+
 def test_console_lines_are_for_people():
     """The console format prints event and values in one readable line without colours when it is no terminal."""
     (line,) = _log_lines("configure('router', 'info', 'console')\nget_logger('x').info('ready', port=50051)")

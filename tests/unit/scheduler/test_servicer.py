@@ -173,6 +173,7 @@ async def test_health_tells_liveness_and_readiness_apart(bench):
     async with asyncio.timeout(5):
         while not await bench.health(READINESS):
             await asyncio.sleep(0.01)
+        assert await bench.health("")
         while await bench.health(READINESS):  # nobody tells a load any more
             await asyncio.sleep(0.01)
     assert await bench.health(LIVENESS)

@@ -1,6 +1,6 @@
 """Small models for the tests of text: tokenizers trained here, and the chat templates of well-known families."""
 
-# ruff: noqa: RUF001 (wide characters are what is tested)
+
 
 import functools
 import json

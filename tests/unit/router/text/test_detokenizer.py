@@ -1,6 +1,6 @@
 """Incremental detokenization: deltas joined are the full decode, whatever the tokens and wherever they are cut."""
 
-# ruff: noqa: RUF001 (wide characters are what is tested)
+
 
 import codecs
 import functools

@@ -1,6 +1,6 @@
 """Prompts to tokens: what a template means, what no text can forge, and what is refused with its field named."""
 
-# ruff: noqa: RUF001 (wide characters are what is tested)
+
 
 import pytest
 from headway.v1 import inference_pb2 as pb
