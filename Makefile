@@ -15,7 +15,7 @@ PIP_INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --quiet 
 .PHONY: help serve demo test test-deep check bench proto clean
 
 help:  ## list these words
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+	@grep -hE '^[a-z%-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/%/<name>/; s/:.*## /\t/' | expand -t 14
 
 $(BIN)/pip:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -55,6 +55,9 @@ check: $(VENV)/dev.stamp  ## ruff, mypy --strict, import-linter, stale stubs
 
 bench: $(VENV)/dev.stamp  ## run every benchmark; results in benchmarks/results
 	$(BIN)/python -m benchmarks $(ARGS)
+
+bench-%: $(VENV)/dev.stamp  ## run one benchmark: scheduler, engine or stream
+	$(BIN)/python -m benchmarks $*
 
 proto: $(VENV)/dev.stamp  ## make the stubs from proto/
 	$(BIN)/python proto/build.py
