@@ -98,7 +98,7 @@ async def test_a_stopped_executor_costs_readiness_then_its_life(cluster, new_rou
     stopped = time.monotonic()
     await until_health(router.channel, wanted=False, timeout_s=3.0)
     assert executor.poll() is None, "not ready comes before killed"
-    assert await health(router.channel, "")
+    assert await health(router.channel, "liveness")
     assert router.loads[-1].making_progress is False
     assert await exit_code(executor, 7.5) == -signal.SIGKILL
     assert time.monotonic() - stopped > 1.0

@@ -84,7 +84,7 @@ async def test_without_an_executor_there_is_life_but_no_readiness(cluster, new_r
     cluster.start_scheduler()
     router = await new_router()
     assert router.hellos[0].executor_ready is False
-    assert await health(router.channel, "")
+    assert await health(router.channel, "liveness")
     assert not await health(router.channel)
     answer = await _ask(router.channel, "GetModelCard", GetModelCardRequest(), GetModelCardResponse)
     assert (answer.ready, answer.card) == (False, None)
