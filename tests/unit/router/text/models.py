@@ -1,7 +1,5 @@
 """Small models for the tests of text: tokenizers trained here, and the chat templates of well-known families."""
 
-
-
 import functools
 import json
 

@@ -1,7 +1,5 @@
 """Incremental detokenization: deltas joined are the full decode, whatever the tokens and wherever they are cut."""
 
-
-
 import codecs
 import functools
 

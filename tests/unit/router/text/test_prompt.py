@@ -1,7 +1,5 @@
 """Prompts to tokens: what a template means, what no text can forge, and what is refused with its field named."""
 
-
-
 import pytest
 from headway.v1 import inference_pb2 as pb
 from hypothesis import example, given, settings
