@@ -116,7 +116,6 @@ def test_all_preempted_at_every_step(right, offset):
     preempted = []
     right.check(right.serve(ALL, preempt_each_at(steps, preempted), prefix_cache=offset % 2 == 0))
     # Of 48 answers, those whose step comes before they run or after they end are spared.
-    print("PRE", sum(preempted))
     assert sum(preempted) >= 24
 
 
