@@ -40,16 +40,19 @@ def _running(sequence: Sequence, session: Session) -> SequenceView:
 
 
 def _reason(sequence: Sequence, lifecycle: Lifecycle, planner: Planner | None) -> str:
+    """One of the words that `ExplainResponse.Answer.waiting_for` lists."""
     session = lifecycle.session
     if session is None or planner is None:
-        return "the executor"
+        return "executor"
     if not lifecycle.quotas.can_charge(sequence, session.running.final_blocks(sequence)):
-        return "other requests of its tenant, whose quota of blocks is in use"
+        return "quota"
+    if planner.is_held_for_another(sequence):
+        return "quarantine"
     head = lifecycle.queue.head
     if head is not None and head is not sequence:
-        return "the requests before it"
+        return "its_turn"
     if session.running.is_full:
-        return "a slot"
+        return "a_slot"
     if planner.is_blocked(sequence):
-        return "blocks"
-    return "the next step"
+        return "kv_blocks"
+    return "next_step"

@@ -51,6 +51,11 @@ class Planner:
         """Whether nothing has been released since it did not fit."""
         return self._blocked == (sequence.serial, self._kv.pool.num_releases)
 
+    def is_held_for_another(self, sequence: Sequence) -> bool:
+        """Whether it waits because another one has to run alone."""
+        alone = self._quarantined()
+        return alone is not None and alone is not sequence
+
     def _quarantined(self) -> Sequence | None:
         """The one that has to run alone, if there is one and it is its turn."""
         for sequence in self._running.struck.values():

@@ -405,14 +405,25 @@ def test_explain_says_what_a_request_waits_for():
     ((running,), (second,), (third,)) = views(1), views(2), views(3)
     assert (running.state, running.computed_tokens, running.completion_tokens) == (SequenceState.DECODING, 20, 1)
     assert (running.blocks_held, running.blocks_needed) == (2, 2)
-    assert (second.state, second.queue_position, second.waiting_for) == (SequenceState.WAITING, 0, "a slot")
-    assert (third.queue_position, third.waiting_for) == (1, "the requests before it")
+    assert (second.state, second.queue_position, second.waiting_for) == (SequenceState.WAITING, 0, "a_slot")
+    assert (third.queue_position, third.waiting_for) == (1, "its_turn")
     assert third.estimated_start_us >= second.estimated_start_us
     bench.core.preempt(1, 1)
     assert views(1)[0].state is SequenceState.PREEMPTED
     bench.tell(ExecutorDown())
-    assert views(2)[0].waiting_for == "the executor"
+    assert views(2)[0].waiting_for == "executor"
     assert views(9) == ()
+
+
+def test_explain_says_that_another_request_has_to_run_alone():
+    """Whoever waits for a quarantine to end is told so."""
+    bench = Bench()
+    bench.submit(1, attempt=2)
+    bench.submit(2)
+    question = ExplainByIdRequest(tenant="", request_id="r2")
+    assert bench.core.explain(question, bench.at_us).sequences[0].waiting_for == "quarantine"
+    bench.step([0])  # the suspect has grown
+    assert bench.core.explain(question, bench.at_us).sequences[0].waiting_for == "next_step"
 
 
 def test_bills_and_overhead_are_the_executors_time():
