@@ -13,7 +13,7 @@ from services.cli import address
 from services.cli.children import Child
 from services.cli.console import err
 from services.cli.facts import Facts, print_facts
-from services.cli.health import READINESS, status_of
+from services.cli.health import is_ready
 from services.cli.models import model_to_serve
 from services.cli.processes import ABOUT, SETTINGS, check_environment, end_with_supervisor, run_process
 from services.cli.run_dir import RunDir
@@ -93,7 +93,7 @@ def serve_all(loaded: Loaded[ServeSettings]) -> int:
         report(f"starting {'a simulated server' if plan.model is None else plan.model.name} on {plan.listen}")
         supervisor = Supervisor(
             children,
-            ready=lambda: status_of(reached, READINESS, _PROBE_TIMEOUT_S) == "SERVING",
+            ready=lambda: is_ready(reached, _PROBE_TIMEOUT_S),
             report=report,
         )
         return supervisor.run(inbox, when_ready)

@@ -10,8 +10,12 @@ from services.runtime.lifecycle import ExitCode
 
 _TICK_S = 0.1
 _PROBE_INTERVAL_S = 0.25
+_SILENCE_S = 5.0  # on a busy machine one answer may well be late
+_REPEAT_S = 0.5  # `timeout` signals its child and then the whole group: twice, and meant once
 _MAX_FIRST_DEATHS = 3  # before the server was ever ready
 _KILL_WAIT_S = 10.0
+
+_ENDING = {signal.SIGTERM, signal.SIGINT}
 
 Report = Callable[[str], None]
 
@@ -19,14 +23,18 @@ Report = Callable[[str], None]
 class Supervisor:
     """Runs `children`, given in the order in which they are told to end."""
 
-    def __init__(self, children: Sequence[Child], *, ready: Callable[[], bool], report: Report) -> None:
-        """`ready` answers within a fraction of a second whether the server serves; `report` is told what happens."""
+    def __init__(self, children: Sequence[Child], *, ready: Callable[[], bool | None], report: Report) -> None:
+        """`ready` says within a fraction of a second whether the server serves, None where it does not answer.
+
+        `report` is told what happens.
+        """
         self._children = children
         self._ready = ready
         self._report = report
         self._was_ready = False
         self._ever_ready = False
         self._next_probe_s = 0.0
+        self._answered_s = 0.0
 
     def run(self, inbox: SignalInbox, when_ready: Callable[[], None]) -> int:
         """Serves until a signal ends it, or the first start fails; the exit code. `when_ready` is called once."""
@@ -34,8 +42,8 @@ class Supervisor:
             for child in self._children:
                 child.start(time.monotonic())
             while True:
-                if inbox.wait(_TICK_S) & {signal.SIGTERM, signal.SIGINT}:
-                    return self._end(inbox)
+                if asked := inbox.wait(_TICK_S) & _ENDING:
+                    return self._end(inbox, asked)
                 if (failure := self._tend(self._children)) is not None:
                     return failure
                 self._watch(when_ready)
@@ -77,11 +85,17 @@ class Supervisor:
 
     def _watch(self, when_ready: Callable[[], None]) -> None:
         """Says when the server begins and ceases to serve."""
-        now_s = time.monotonic()
-        if now_s < self._next_probe_s:
+        if time.monotonic() < self._next_probe_s:
             return
         is_ready = self._ready()
-        self._next_probe_s = time.monotonic() + _PROBE_INTERVAL_S
+        now_s = time.monotonic()
+        self._next_probe_s = now_s + _PROBE_INTERVAL_S
+        if is_ready is None:
+            if self._was_ready and now_s - self._answered_s >= _SILENCE_S:
+                self._was_ready = False
+                self._report(f"the server has not answered for {_SILENCE_S:.0f} s")
+            return
+        self._answered_s = now_s
         if is_ready and not self._ever_ready:
             self._ever_ready = True
             when_ready()
@@ -89,13 +103,18 @@ class Supervisor:
             self._report("ready again" if is_ready else "not ready")
         self._was_ready = is_ready
 
-    def _end(self, inbox: SignalInbox) -> int:
-        """Drains: each child ends after the one before it has. A second signal ends all at once."""
+    def _end(self, inbox: SignalInbox, asked: set[int]) -> int:
+        """Drains: each child ends after the one before it has. A second signal ends all at once.
+
+        The signals in `asked`, when they come again right after, are the same request and not a second one.
+        """
+        repeat_ends_s = time.monotonic() + _REPEAT_S
         self._report("ending: answers that are being given are finished first; a second signal ends at once")
         for index, child in enumerate(self._children):
             child.send(signal.SIGTERM)
             while child.running:
-                if inbox.wait(_TICK_S) & {signal.SIGTERM, signal.SIGINT}:
+                again = inbox.wait(_TICK_S) & _ENDING
+                if again - asked or (again and time.monotonic() >= repeat_ends_s):
                     self._report("ended by a second signal")
                     return ExitCode.FORCED
                 self._tend(self._children[index + 1 :])  # answers that are still being given need them

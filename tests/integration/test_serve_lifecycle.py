@@ -5,6 +5,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,7 @@ def test_a_second_sigterm_ends_at_once(tmp_path):
         children = served.children()
         served.process.send_signal(signal.SIGTERM)
         wait_until(lambda: "ending" in served.said(), PROMISE_S)
+        time.sleep(0.6)  # sooner, it would be taken for the same request
         assert served.process.poll() is None
         assert served.end() == 143
         assert not any(is_alive(pid) for pid in children.values())

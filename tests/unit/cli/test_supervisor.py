@@ -112,7 +112,7 @@ def test_a_second_signal_ends_all_at_once():
                 super().send(number)
 
     children = [Stubborn("router", log), ScriptedChild("executor", log)]
-    code, _, _ = supervise(children, set(), {signal.SIGTERM}, set(), {signal.SIGTERM})
+    code, _, _ = supervise(children, set(), {signal.SIGTERM}, set(), {signal.SIGINT})
     assert code == ExitCode.FORCED
     assert log == [("router", "SIGTERM"), ("router", "SIGKILL"), ("executor", "SIGKILL")]
 
@@ -158,3 +158,45 @@ def test_a_server_that_stops_serving_is_told():
     supervisor = Supervisor([ScriptedChild("router", [])], ready=ready, report=said.append)
     assert supervisor.run(Slow(*[set()] * 5), lambda: None) == ExitCode.OK
     assert said[:2] == ["not ready", "ready again"]
+
+
+def test_a_signal_that_comes_twice_at_once_is_one_request():
+    """What `timeout` sends to its child and to its group drains; the same signal later ends at once."""
+
+    class Endless(ScriptedChild):
+        def send(self, number):
+            if number == signal.SIGKILL:
+                super().send(number)
+
+    class Slow(ScriptedChild):
+        def send(self, number):
+            if number == signal.SIGTERM:
+                threading.Timer(0.2, lambda: setattr(self, "status", 0)).start()
+
+    class Quiet(Inbox):
+        def wait(self, timeout_s):
+            self.batches = self.batches or [set()]
+            return super().wait(timeout_s)
+
+    def end(child, *batches):
+        supervisor = Supervisor([child], ready=lambda: True, report=lambda _words: None)
+        return supervisor.run(Quiet(*batches), lambda: None)
+
+    assert end(Slow("router", []), {signal.SIGTERM}, {signal.SIGTERM}) == ExitCode.OK
+    assert end(Endless("router", []), {signal.SIGTERM}, *[set()] * 60, {signal.SIGTERM}) == ExitCode.FORCED
+
+
+def test_an_answer_that_is_late_is_not_said(monkeypatch):
+    """A probe without an answer says nothing, until there was none for long; the next answer says that it is over."""
+    monkeypatch.setattr("services.cli.supervisor._PROBE_INTERVAL_S", 0.0)
+    answers = [True, None, None, True]
+    assert _said_over(answers) == []
+    monkeypatch.setattr("services.cli.supervisor._SILENCE_S", 0.0)
+    assert _said_over(answers) == ["the server has not answered for 0 s", "ready again"]
+
+
+def _said_over(answers):
+    answers, said = iter(answers), []
+    supervisor = Supervisor([ScriptedChild("router", [])], ready=lambda: next(answers, True), report=said.append)
+    assert supervisor.run(Inbox(*[set()] * 4), lambda: None) == ExitCode.OK
+    return said[:-1]  # the last words are of the end
