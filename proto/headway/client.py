@@ -13,7 +13,7 @@ for it; and a stream that broke after tokens came, by `resume`: prompt, tokens r
 text goes on. Nothing else is, and no token is delivered twice.
 
     HeadwayError
-      +-- InvalidRequest      it can never be served as it is; `violations` names the fields
+      +-- InvalidRequest      it can never be served as it is, or not even be sent; `violations` names the fields
       +-- NotFound            no such model, or no live request of that id
       +-- AlreadyExists       a live request has that id
       +-- FailedPrecondition  another model is served than the one that a resumed answer began with
@@ -33,11 +33,12 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self, TypedDict, Unpack
+from typing import Any, Self, TypedDict, TypeVar, Unpack
 
 import grpc
 import grpc.aio
-from google.protobuf.message import DecodeError
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import DecodeError, Message
 from google.rpc import error_details_pb2, status_pb2
 
 from headway.v1 import inference_pb2 as v1
@@ -73,6 +74,8 @@ __all__ = [
 
 DEFAULT_ADDRESS = "127.0.0.1:50051"
 _LOOPBACK = ("127.", "localhost:", "[::1]:")
+
+_Message = TypeVar("_Message", bound=Message)
 
 Prompt = str | Sequence[int] | Sequence[Mapping[str, str]] | v1.GenerateRequest
 
@@ -225,6 +228,12 @@ class Params(TypedDict, total=False):
 
 
 _GROUPS: dict[str, Any] = {"sampling": v1.SamplingParams, "stop": v1.StopParams, "output": v1.OutputParams}
+_RANGES = {
+    FieldDescriptor.TYPE_INT32: (-(2**31), 2**31 - 1),
+    FieldDescriptor.TYPE_UINT32: (0, 2**32 - 1),
+    FieldDescriptor.TYPE_INT64: (-(2**63), 2**63 - 1),
+    FieldDescriptor.TYPE_UINT64: (0, 2**64 - 1),
+}
 _PLACES = {
     **{field: (group, field) for group, kind in _GROUPS.items() for field in kind.DESCRIPTOR.fields_by_name},
     "stop": ("stop", "strings"),
@@ -243,15 +252,37 @@ def _request_of(prompt: Prompt, params: Params) -> v1.GenerateRequest:
     if unknown := given.keys() - Params.__annotations__.keys():
         raise TypeError(f"no parameter is called {', '.join(sorted(unknown))}")
     fields = _prompt_fields(prompt, given.pop("add_generation_prompt", None), given.pop("add_special_tokens", None))
+    request = v1.GenerateRequest(**fields)
     if isinstance(given.get("stop"), str):
         given["stop"] = [given["stop"]]
     for name, value in given.items():
-        if name in _PLACES:
-            group, field = _PLACES[name]
-            fields.setdefault(group, {})[field] = value
-        else:
-            fields[name] = value
-    return v1.GenerateRequest(**fields)
+        group, field = _PLACES.get(name, ("", name))
+        target: Any = getattr(request, group) if group else request
+        with _filling(f"{group}.{field}" if group else field, target.DESCRIPTOR.fields_by_name[field].type):
+            target.MergeFrom(type(target)(**{field: value}))
+    return request
+
+
+@contextlib.contextmanager
+def _filling(path: str, kind: int = FieldDescriptor.TYPE_MESSAGE) -> Iterator[None]:
+    """Within, the field at `path` is given its value. Raises `InvalidRequest` for one that it cannot hold."""
+    try:
+        yield
+    except UnicodeEncodeError:
+        why = "is no text: it holds half of a surrogate pair, as bytes do that were not UTF-8"
+    except (ValueError, OverflowError):  # protobuf's, for a number that does not fit; of a wrong type it is a TypeError
+        least, most = _RANGES.get(kind, (None, None))
+        why = "holds a number that is out of range" if least is None else f"must be from {least} to {most}"
+    else:
+        return
+    code = grpc.StatusCode.INVALID_ARGUMENT
+    raise InvalidRequest(f"{path}: {why}", code=code, violations=[Violation(path, why)])
+
+
+def _made(kind: Callable[..., _Message], path: str, **fields: Any) -> _Message:
+    """A message whose field at `path` is the caller's."""
+    with _filling(path):
+        return kind(**fields)
 
 
 def _prompt_fields(
@@ -261,14 +292,16 @@ def _prompt_fields(
 ) -> dict[str, Any]:
     """`prompt` as the oneof of GenerateRequest and of TokenizeRequest."""
     if isinstance(prompt, str):
-        return {"parts": v1.PartsPrompt(parts=[v1.Part(text=prompt)], add_special_tokens=add_special_tokens)}
+        part = _made(v1.Part, "parts", text=prompt)
+        return {"parts": v1.PartsPrompt(parts=[part], add_special_tokens=add_special_tokens)}
     if len(prompt) and isinstance(prompt[0], Mapping):
-        messages = [
-            v1.ChatMessage(role=each["role"], content=[v1.Part(text=each["content"])])  # type: ignore[index]
-            for each in prompt
-        ]
+        with _filling("chat.messages"):
+            messages = [
+                v1.ChatMessage(role=each["role"], content=[v1.Part(text=each["content"])])  # type: ignore[index]
+                for each in prompt
+            ]
         return {"chat": v1.ChatPrompt(messages=messages, add_generation_prompt=add_generation_prompt)}
-    ids = v1.TokenIds(ids=prompt)  # type: ignore[arg-type]
+    ids = _made(v1.TokenIds, "parts", ids=prompt)
     return {"parts": v1.PartsPrompt(parts=[v1.Part(token_ids=ids)], add_special_tokens=add_special_tokens)}
 
 
@@ -627,7 +660,7 @@ class Client(_BaseClient):
     ) -> list[int]:
         """The exact tokens that `prompt` becomes."""
         fields = _prompt_fields(prompt, add_generation_prompt, add_special_tokens)
-        request = v1.TokenizeRequest(model=model, **fields)
+        request = _made(v1.TokenizeRequest, "model", model=model, **fields)
         return list(self._call(self._stub.Tokenize, request, timeout_s).token_ids)
 
     def detokenize(
@@ -639,12 +672,15 @@ class Client(_BaseClient):
         timeout_s: float | None = None,
     ) -> str:
         """The text of `token_ids`."""
-        request = v1.DetokenizeRequest(model=model, token_ids=token_ids, skip_special_tokens=skip_special_tokens)
+        with _filling("token_ids"):
+            request = v1.DetokenizeRequest(model=model, token_ids=token_ids, skip_special_tokens=skip_special_tokens)
         return str(self._call(self._stub.Detokenize, request, timeout_s).text)
 
     def model(self, name: str = "", *, timeout_s: float | None = None) -> v1.GetModelResponse:
         """What is served, under which limits."""
-        response: v1.GetModelResponse = self._call(self._stub.GetModel, v1.GetModelRequest(model=name), timeout_s)
+        response: v1.GetModelResponse = self._call(
+            self._stub.GetModel, _made(v1.GetModelRequest, "model", model=name), timeout_s
+        )
         return response
 
     def explain(self, request_id: str, *, timeout_s: float | None = None) -> v1.ExplainResponse:
@@ -708,7 +744,7 @@ class AsyncClient(_BaseClient):
     ) -> list[int]:
         """The exact tokens that `prompt` becomes."""
         fields = _prompt_fields(prompt, add_generation_prompt, add_special_tokens)
-        request = v1.TokenizeRequest(model=model, **fields)
+        request = _made(v1.TokenizeRequest, "model", model=model, **fields)
         return list((await self._call(self._stub.Tokenize, request, timeout_s)).token_ids)
 
     async def detokenize(
@@ -720,12 +756,13 @@ class AsyncClient(_BaseClient):
         timeout_s: float | None = None,
     ) -> str:
         """The text of `token_ids`."""
-        request = v1.DetokenizeRequest(model=model, token_ids=token_ids, skip_special_tokens=skip_special_tokens)
+        with _filling("token_ids"):
+            request = v1.DetokenizeRequest(model=model, token_ids=token_ids, skip_special_tokens=skip_special_tokens)
         return str((await self._call(self._stub.Detokenize, request, timeout_s)).text)
 
     async def model(self, name: str = "", *, timeout_s: float | None = None) -> v1.GetModelResponse:
         """What is served, under which limits."""
-        request = v1.GetModelRequest(model=name)
+        request = _made(v1.GetModelRequest, "model", model=name)
         response: v1.GetModelResponse = await self._call(self._stub.GetModel, request, timeout_s)
         return response
 

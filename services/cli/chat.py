@@ -24,6 +24,9 @@ def chat(
         model = client.model(sampling.model, timeout_s=10)
         err.print(f"{model.name}. Ctrl-C stops an answer, Ctrl-D ends.", style="dim")
         conversation = client.chat(system)
+        client.generate(
+            "", **sampling.params()
+        ).cancel()  # nothing is sent: a flag that cannot be ends here, not each turn
         while True:
             try:
                 said = input("> ")

@@ -6,7 +6,7 @@ from typing import Annotated
 from cyclopts import Parameter
 from headway.client import DEFAULT_ADDRESS
 
-from services.cli.console import err, stream_text
+from services.cli.console import Failed, err, stream_text
 from services.cli.options import DEFAULT_SAMPLING, SamplingOptions, connect
 from services.cli.timing import StreamTiming, summary
 
@@ -29,7 +29,7 @@ def generate(
         stats: Print TTFT, TBT and tokens/s to standard error at the end.
         sampling: How the answer is drawn.
     """
-    text = sys.stdin.read() if prompt == "-" else prompt
+    text = read_input() if prompt == "-" else prompt
     with connect(address) as client:
         said = text if raw else [{"role": "user", "content": text}]
         timing = StreamTiming()
@@ -39,3 +39,11 @@ def generate(
     stream_text("\n")
     if stats:
         err.print(summary(timing))
+
+
+def read_input() -> str:
+    """All of standard input. Raises `Failed` where it is not UTF-8."""
+    try:
+        return sys.stdin.buffer.read().decode()
+    except UnicodeDecodeError as error:
+        raise Failed(f"standard input is not UTF-8: byte {error.start} cannot be read") from None

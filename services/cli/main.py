@@ -1,15 +1,16 @@
 """`headway`: the command line. Each command lives in a module of its own, imported when it is asked for.
 
-Exit codes: 0 done; 1 it failed, the reason is on standard error; 2 a flag or setting that cannot be; 70 the server could
-not be started or broke; 130 interrupted; 143 ended by a second SIGTERM.
+Exit codes: 0 done; 1 it failed, the reason is on standard error; 2 a flag, a setting or a request that cannot be; 70 the
+server could not be started or broke; 130 interrupted; 141 nobody reads the output any more; 143 ended by a second SIGTERM.
 """
 
+import os
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 
 from cyclopts import App, CycloptsError, Parameter, UnknownCommandError
-from headway.client import HeadwayError
+from headway.client import HeadwayError, InvalidRequest
 
 from services.cli.console import Failed, fail
 from services.runtime.lifecycle import BadSetting, ExitCode
@@ -17,6 +18,7 @@ from services.runtime.settings import reason_of
 
 FAILED = 1
 INTERRUPTED = 130
+NOT_READ = 141  # as the shell tells of a program that SIGPIPE ended
 
 app = App(
     name="headway",
@@ -42,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; its exit code."""
     try:
         return int(app(arguments, exit_on_error=False, print_error=False) or 0)
-    except (CycloptsError, BadSetting) as error:
+    except (CycloptsError, BadSetting, InvalidRequest) as error:
         fail(_words_of(error))
         return ExitCode.BAD_SETTING
     except (HeadwayError, Failed) as error:
@@ -55,9 +57,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return ExitCode.BAD_SETTING
     except KeyboardInterrupt:
         return INTERRUPTED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the interpreter flushes it once more
+        return NOT_READ
 
 
-def _words_of(error: CycloptsError | BadSetting) -> str:
+def _words_of(error: CycloptsError | BadSetting | InvalidRequest) -> str:
     if isinstance(error, UnknownCommandError):  # its own words would import every command
         return f"no command is called {' '.join(error.unused_tokens or ())!r}; see: headway --help"
     return reason_of(error) if isinstance(error, CycloptsError) else str(error)

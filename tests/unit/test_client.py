@@ -122,6 +122,42 @@ def test_a_parameter_that_does_not_exist_is_a_type_error():
 
 
 @pytest.mark.parametrize(
+    ("params", "field", "words"),
+    [
+        ({"seed": -3}, "sampling.seed", "from 0 to 18446744073709551615"),
+        ({"seed": 10**20}, "sampling.seed", "from 0"),
+        ({"max_tokens": 10**11}, "stop.max_tokens", "from -2147483648 to 2147483647"),
+        ({"priority": 2**31}, "priority", "from -2147483648 to 2147483647"),
+        ({"stop_token_ids": [10**11]}, "stop.token_ids", "must be from"),
+        ({"logit_bias": {10**11: 1.0}}, "sampling.logit_bias", "out of range"),
+        ({"temperature": 10**400}, "sampling.temperature", "out of range"),
+        ({"model": "\udcff"}, "model", "surrogate"),
+    ],
+)
+def test_a_value_that_no_request_can_hold_names_its_field(params, field, words):
+    """What cannot even be sent is refused as the server would refuse it, before anything is sent."""
+    with Client("127.0.0.1:1") as client, pytest.raises(InvalidRequest, match=words) as caught:
+        client.generate("hi", **params)
+    assert [each.field for each in caught.value.violations] == [field]
+
+
+def test_a_prompt_that_no_request_can_hold_names_its_field():
+    """The same of prompts, in every call that takes one."""
+    with Client("127.0.0.1:1") as client:
+        for call, field in (
+            (lambda: client.generate("\udcff"), "parts"),
+            (lambda: client.complete([10**11]), "parts"),
+            (lambda: client.complete([{"role": "user", "content": "\udcff"}]), "chat.messages"),
+            (lambda: client.tokenize("\udcff"), "parts"),
+            (lambda: client.detokenize([10**11]), "token_ids"),
+            (lambda: client.model("\udcff"), "model"),
+        ):
+            with pytest.raises(InvalidRequest) as caught:
+                call()
+            assert [each.field for each in caught.value.violations] == [field]
+
+
+@pytest.mark.parametrize(
     ("code", "kind"),
     [
         (grpc.StatusCode.NOT_FOUND, NotFound),
