@@ -1,8 +1,10 @@
 """Addresses to listen on: whether one is free, and how it is reached from this machine."""
 
 import errno
+import os
 import socket
 import time
+from pathlib import Path
 
 from services.runtime.lifecycle import BadSetting
 
@@ -42,6 +44,9 @@ def free(address: str, wait_s: float = 2.0) -> str:
     """
     place = split(address)
     if place is None:
+        folder = Path(address.removeprefix("unix:").removeprefix("//")).parent
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise BadSetting(f"cannot listen on {address}: the folder {folder} is not there, or not to be written in")
         return address
     give_up_s = time.monotonic() + wait_s
     while True:

@@ -8,6 +8,7 @@ from cyclopts import App
 from rich.table import Table
 
 from services.cli.console import out, stream_text
+from services.cli.preflight import check_files
 from services.cli.processes import SETTINGS, check_environment
 from services.cli.serve_settings import ServeSettings
 from services.cli.settings_page import page
@@ -23,7 +24,7 @@ def config(*, check: bool = False, markdown: bool = False) -> None:
     """Show the effective settings and where each comes from; exit code 2 when one cannot be.
 
     Args:
-        check: Show nothing, only check.
+        check: Show nothing, only check, and open the files that are named.
         markdown: Print the page of all settings, their defaults and meanings.
     """
     if markdown:
@@ -31,7 +32,9 @@ def config(*, check: bool = False, markdown: bool = False) -> None:
         return
     check_environment({"serve": ServeSettings})
     every = {process: load(kind, process) for process, kind in ALL.items()}
-    if not check:
+    if check:
+        check_files(**{process: loaded.settings for process, loaded in every.items()})
+    else:
         for process, loaded in every.items():
             show(process, loaded)
 

@@ -15,6 +15,7 @@ from services.cli.console import err
 from services.cli.facts import Facts, print_facts
 from services.cli.health import is_ready
 from services.cli.models import model_to_serve
+from services.cli.preflight import check_written
 from services.cli.processes import ABOUT, SETTINGS, check_environment, end_with_supervisor, run_process
 from services.cli.run_dir import RunDir
 from services.cli.serve_settings import ServeSettings
@@ -23,6 +24,7 @@ from services.cli.supervisor import Supervisor
 from services.executor.settings import ExecutorSettings
 from services.router.settings import RouterSettings
 from services.runtime.lifecycle import ExitCode
+from services.runtime.listen import check_listen
 from services.runtime.settings import Loaded, Origin, load, settings_app
 from services.scheduler.settings import SchedulerSettings
 
@@ -48,6 +50,8 @@ class Plan:
             "scheduler": ["--listen", scheduler, "--executor-endpoint", executor],
             "executor": ["--scheduler-endpoint", executor],
         }
+        if self.serve.allow_public:
+            flags["router"].append("--allow-public")
         if self.model is None:
             flags["executor"] += ["--backend", "simulated"]
         else:
@@ -62,10 +66,13 @@ class Plan:
 
 def make_plan(serve: ServeSettings) -> Plan:
     """Reads the settings of all processes, and makes sure of the model and of the address. Raises `BadSetting`."""
-    router = load(RouterSettings, "router")
+    public = ["--allow-public"] if serve.allow_public else []
+    router = load(RouterSettings, "router", public)
     executor = load(ExecutorSettings, "executor")
     scheduler = load(SchedulerSettings, "scheduler")
     listen = address.with_port(serve.listen or router.settings.listen, serve.port)
+    check_listen(listen, allow_public=router.settings.allow_public)
+    check_written("ready_file", serve.ready_file)
     listen = address.free(listen)
     fake = serve.fake or executor.settings.backend == "simulated"
     model = None if fake else model_to_serve(serve.model or executor.settings.model)

@@ -15,6 +15,7 @@ class ServeSettings:
             default model, fetched when it is not there.
         fake: Serve a simulated executor: no model, no torch.
         listen: Address that clients connect to, host:port or unix:PATH; empty is the router's setting.
+        allow_public: Listen on addresses beyond this machine, although the connection is not encrypted.
         port: Another port for that address; 0 takes a free one.
         kv_memory_mb: Memory for the KV pool, in MiB; unset is the executor's setting.
         ready_file: Written, with the address in it, once the server serves; empty is none.
@@ -24,6 +25,7 @@ class ServeSettings:
     model: str = ""
     fake: bool = False
     listen: str = ""
+    allow_public: bool = False
     port: int | None = None
     kv_memory_mb: int | None = None
     ready_file: str = ""
@@ -32,5 +34,7 @@ class ServeSettings:
     def __post_init__(self) -> None:
         if self.port is not None and not 0 <= self.port <= 65535:
             raise BadSetting("port must be between 0 and 65535")
+        if self.kv_memory_mb is not None and self.kv_memory_mb < 1:
+            raise BadSetting("kv_memory_mb must be at least 1")
         if self.fake and self.model:
             raise BadSetting("fake serves no model: give either --fake or --model")

@@ -48,6 +48,10 @@ class ExecutorSettings:
     """Test hook: with HEADWAY_TEST_HOOKS=1, a prompt that holds this token id kills the process at its output 40."""
 
     def __post_init__(self) -> None:
+        if self.scheduler_endpoint.startswith("tcp://") and not self.curve_key_file:
+            raise BadSetting(
+                "scheduler_endpoint: tcp needs CURVE keys; name their file in curve_key_file, or use ipc://PATH"
+            )
         for name in ("max_slots", "max_step_tokens", "kv_memory_mb", "simulated_num_blocks"):
             if getattr(self, name) < 1:
                 raise BadSetting(f"{name} must be at least 1")

@@ -49,6 +49,10 @@ class SchedulerSettings:
 
     def __post_init__(self) -> None:
         check_listen(self.listen, allow_public=self.allow_public)
+        if self.executor_endpoint.startswith("tcp://") and not self.curve_key_file:
+            raise BadSetting(
+                "executor_endpoint: tcp needs CURVE keys; name their file in curve_key_file, or use ipc://PATH"
+            )
         if not 0 < self.executor_heartbeat_timeout_s <= self.executor_lost_timeout_s:
             raise BadSetting("executor_heartbeat_timeout_s must be above 0 and at most executor_lost_timeout_s")
         if self.router_backlog_bytes < 1:

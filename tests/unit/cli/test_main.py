@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import grpc
 import pytest
@@ -13,6 +14,8 @@ from grpc_health.v1 import health_pb2_grpc
 from headway.v1 import inference_pb2 as v1
 
 from services.cli.main import main
+from services.cli.serve import make_plan
+from services.cli.serve_settings import ServeSettings
 from tests.support.fake_inference import FakeInference, answer, refuse, reply
 
 
@@ -227,6 +230,52 @@ def test_a_bad_command_line_ends_with_2(capsys, arguments):
     error = capsys.readouterr().err
     assert error.startswith("headway: ")
     assert "Traceback" not in error
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("ROUTER_SALT_SECRET_FILE", "/nope", "salt_secret_file: cannot read /nope"),
+        ("EXECUTOR_CURVE_KEY_FILE", "/nope", "cannot read the CURVE key file"),
+        ("SCHEDULER_EXECUTOR_ENDPOINT", "tcp://127.0.0.1:5", "needs CURVE keys"),
+        ("EXECUTOR_SCHEDULER_ENDPOINT", "tcp://127.0.0.1:5", "needs CURVE keys"),
+        ("EXECUTOR_MODEL", "/nope", "no model is called '/nope'"),
+        ("SERVE_MODEL", "hf:nope", "names no model of a hub"),
+        ("SERVE_READY_FILE", "/nope/x", "there is no folder /nope"),
+        ("SCHEDULER_RECORD", "/tmp", "is a folder"),
+    ],
+)
+def test_config_check_opens_the_files_that_are_named(capsys, monkeypatch, name, value, words):
+    """With what a server would not start with, the check does not end with 0."""
+    monkeypatch.setenv(f"HEADWAY_{name}", value)
+    assert main(["config", "--check"]) == 2
+    assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--ready-file", "/nope/x"], "ready_file: there is no folder /nope"),
+        (["--listen", "0.0.0.0:0"], "can be reached from other machines; allow_public permits that"),
+        (["--listen", "unix:/nope/s.sock"], "cannot listen on unix:/nope/s.sock: the folder /nope"),
+        (["--kv-memory-mb", "0"], "kv_memory_mb must be at least 1"),
+    ],
+)
+def test_serve_refuses_before_anything_starts(capfd, flags, words):
+    """A place that cannot be ends with 2 and nothing but the reason."""
+    assert (
+        main(["serve", "--fake", "--port", "0", *flags] if "unix" not in flags[1] else ["serve", "--fake", *flags]) == 2
+    )
+    said = capfd.readouterr()
+    assert (said.out, said.err.count("\n")) == ("", 1)
+    assert words in said.err
+
+
+def test_serve_passes_its_leave_for_public_addresses_on():
+    """With --allow-public the router is told so, and the address is taken as it is."""
+    plan = make_plan(ServeSettings(fake=True, listen="0.0.0.0:0", allow_public=True))
+    assert "--allow-public" in plan.flags(Path("/run"))["router"]
+    assert "--allow-public" not in plan.flags(Path("/run"))["scheduler"]
 
 
 def test_inspect_says_that_70b_does_not_fit_80_gb(capsys, tiny_config):
