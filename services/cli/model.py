@@ -10,7 +10,7 @@ from rich.table import Table
 
 from services.cli.console import Failed, bytes_in_words, fail, out
 from services.cli.models import fetch_progress
-from services.executor.models.memory import parse_bytes
+from services.executor.models.memory import MEMORY_UTILIZATION, parse_bytes
 from services.executor.weights import inspection, store
 from services.executor.weights.errors import ModelFileError
 from services.runtime.lifecycle import BadSetting
@@ -104,7 +104,7 @@ def inspect(
     try:
         memory_bytes = parse_bytes(memory) if memory else None
         report = inspection.inspect(model, memory_bytes=memory_bytes, dtype=dtype, context=context, tp=tp)
-    except ValueError as error:
+    except (ValueError, ModelFileError) as error:  # exit code 1 says that it does not fit
         raise BadSetting(str(error)) from None
     for name, words in _facts(report, tp):
         out.print(f"{name:<29}{words}", markup=False, soft_wrap=True)
@@ -118,18 +118,31 @@ def _facts(report: inspection.ModelReport, tp: int) -> list[tuple[str, str]]:
         ("model", f"{report.name} ({config.architecture})"),
         ("parameters", f"{report.num_parameters:,}"),
         ("weights", weights),
-        ("KV bytes per token", f"{report.kv_bytes_per_token:,} ({report.dtype}, each of {tp} devices)"),
+        (
+            "KV bytes per token",
+            f"{report.kv_bytes_per_token:,} ({report.dtype}{f', on each of {tp} devices' if tp > 1 else ''})",
+        ),
         ("context", f"{config.context_length:,} tokens"),
     ]
     if report.fit is None or report.memory_bytes is None:
         return facts
-    devices = f"{tp} x {bytes_in_words(report.memory_bytes)}"
-    if report.fit.fits:
-        fit, tokens = report.fit, f"{report.fit.pool_tokens:,} tokens of KV pool"
+    fit, devices = report.fit, f"{tp} x {bytes_in_words(report.memory_bytes)}"
+    if fit.fits:
+        tokens = f"{fit.pool_tokens:,} tokens of KV pool"
         facts.append((f"on {devices}", f"fits {fit.num_sequences} sequences of {report.context:,} ({tokens})"))
     else:
-        facts.append((f"on {devices}", f"does not fit ({bytes_in_words(report.fit.weight_bytes)} of weights on each)"))
+        runtime_bytes = int(report.memory_bytes * MEMORY_UTILIZATION) - fit.usable_bytes
+        usable = (
+            f"{bytes_in_words(fit.usable_bytes)} usable: {MEMORY_UTILIZATION:.0%}, "
+            f"less {bytes_in_words(runtime_bytes)} for the runtime"
+        )
+        needed = f"{bytes_in_words(fit.weight_bytes)} of weights and a sequence of {report.context:,} on each"
+        facts.append((f"on {devices}", f"does not fit ({needed}; {usable})"))
     smallest = report.smallest_tensor_parallel
-    words = "none is enough" if smallest is None else f"{smallest} devices of {bytes_in_words(report.memory_bytes)}"
+    words = "none is enough" if smallest is None else f"{_devices(smallest)} of {bytes_in_words(report.memory_bytes)}"
     facts.append(("smallest tensor parallelism", words))
     return facts
+
+
+def _devices(count: int) -> str:
+    return "1 device" if count == 1 else f"{count} devices"

@@ -11,7 +11,7 @@ DTYPE_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 BLOCK_SIZE = 16
 MEMORY_UTILIZATION = 0.9
 MAX_RUNTIME_BYTES = 3_000_000_000
-_UNITS = {"": 1, "b": 1} | {f"{p}{s}": b**n for n, p in enumerate("kmgt", 1) for s, b in (("b", 1000), ("ib", 1024))}
+_UNITS = {"b": 1} | {f"{p}{s}": b**n for n, p in enumerate("kmgt", 1) for s, b in (("b", 1000), ("ib", 1024))}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +20,7 @@ class Fit:
 
     tensor_parallel: int
     weight_bytes: int  # on each device
+    usable_bytes: int  # for weights and pool together
     pool_tokens: int  # tokens whose keys and values fit beside the weights
     num_sequences: int  # of the context asked for
 
@@ -59,11 +60,12 @@ def fit(config: DecoderConfig, memory_bytes: int, dtype: str, context: int, tens
     """What fits a device of `memory_bytes`: of nine tenths, less a sixteenth (at most 3 GB) for activations and runtime."""
     weights = weight_bytes(config, dtype, tensor_parallel)
     runtime = min(MAX_RUNTIME_BYTES, memory_bytes // 16)
-    free = int(memory_bytes * MEMORY_UTILIZATION) - runtime - weights
-    blocks = max(0, free) // (BLOCK_SIZE * kv_bytes_per_token(config, dtype, tensor_parallel))
+    usable = int(memory_bytes * MEMORY_UTILIZATION) - runtime
+    blocks = max(0, usable - weights) // (BLOCK_SIZE * kv_bytes_per_token(config, dtype, tensor_parallel))
     return Fit(
         tensor_parallel=tensor_parallel,
         weight_bytes=weights,
+        usable_bytes=usable,
         pool_tokens=blocks * BLOCK_SIZE,
         num_sequences=blocks // math.ceil(context / BLOCK_SIZE),
     )
@@ -84,18 +86,23 @@ def parallel_degrees(config: DecoderConfig) -> Iterator[int]:
 
 
 def parse_bytes(text: str) -> int:
-    """The bytes in '80GB', '141 GB' (powers of 1000), '16GiB' (powers of 1024) or a plain number.
+    """The bytes in '80GB', '141 GB' (powers of 1000) or '16GiB' (powers of 1024).
 
     Raises:
         ValueError: `text` is no such amount.
     """
     amount = text.strip().lower()
     digits = amount.rstrip("bikmgt ")
-    scale = _UNITS.get(amount[len(digits) :].strip())
+    unit = amount[len(digits) :].strip()
     try:
         number = float(digits)
     except ValueError:
         number = math.nan
-    if scale is None or not 0 < number * scale < 1e18:
+    if number <= 0:
+        raise ValueError(f"{text!r}: an amount of memory must be more than 0")
+    if not unit and math.isfinite(number):
+        raise ValueError(f"{text!r} has no unit; write it as {text.strip()}GB or {text.strip()}GiB")
+    scale = _UNITS.get(unit)
+    if scale is None or not number * scale < 1e18:
         raise ValueError(f"{text!r} is no amount of memory; write it as 80GB or 16GiB")
     return int(number * scale)

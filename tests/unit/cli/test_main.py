@@ -285,8 +285,23 @@ def test_inspect_says_that_70b_does_not_fit_80_gb(capsys, tiny_config):
     assert "does not fit" in output
     assert "327,680" in output  # 2 x 80 layers x 8 heads x 128 x 2 bytes
     assert "smallest tensor parallelism  4 devices of 80.0 GB" in output
+    assert "(bfloat16)" in output
+    assert main(["model", "inspect", tiny_config, "--memory", "80GB", "--tp", "2"]) == 1
+    half = capsys.readouterr().out
+    assert (
+        "70.6 GB of weights and a sequence of 2,048 on each; 69.0 GB usable: 90%, less 3.0 GB for the runtime" in half
+    )
+    assert "on each of 2 devices" in half
+    assert main(["model", "inspect", tiny_config, "--memory", "800GB"]) == 0
+    assert "1 device of 800.0 GB" in capsys.readouterr().out
     assert main(["model", "inspect", tiny_config, "--memory", "80GB", "--tp", "4"]) == 0
     assert "sequences of 2,048" in capsys.readouterr().out
+
+
+def test_inspect_of_no_model_ends_as_serve_does(capsys):
+    """Exit code 1 is kept for a model that does not fit."""
+    assert main(["model", "inspect", "nope"]) == 2
+    assert "no model is called 'nope'" in capsys.readouterr().err
 
 
 def test_inspect_refuses_what_is_no_amount_of_memory(capsys, tiny_config):

@@ -75,6 +75,7 @@ def test_70b_on_80_gb_does_not_fit_until_four_share_it() -> None:
     """70B bf16 on 80 GB does not fit, nor on two; four devices run it."""
     alone = memory.fit(LLAMA_70B, 80 * GB, "bfloat16", 2048)
     assert (alone.fits, alone.pool_tokens, alone.num_sequences) == (False, 0, 0)
+    assert alone.usable_bytes == 69 * GB  # nine tenths, less 3 GB for the runtime
     assert memory.smallest_tensor_parallel(LLAMA_70B, 80 * GB, "bfloat16", 2048) == 4
     assert memory.smallest_tensor_parallel(LLAMA_70B, GB, "bfloat16", 2048) is None
 
@@ -108,7 +109,7 @@ def test_sequences_take_whole_blocks() -> None:
         ("1.5 gb", 3 * GB // 2),
         ("16GiB", 16 << 30),
         ("512 MiB", 512 << 20),
-        ("4096", 4096),
+        ("4096 B", 4096),
     ],
 )
 def test_amounts_of_memory_are_read(text: str, amount: int) -> None:
@@ -116,8 +117,17 @@ def test_amounts_of_memory_are_read(text: str, amount: int) -> None:
     assert memory.parse_bytes(text) == amount
 
 
-@pytest.mark.parametrize("text", ["", "GB", "-1GB", "nan", "inf", "1e30GB", "12XB", "2T", "1 2"])
+@pytest.mark.parametrize("text", ["", "GB", "nan", "inf", "1e30GB", "12XB", "2T", "1 2"])
 def test_what_is_no_amount_of_memory_is_refused(text: str) -> None:
     """Nonsense is refused in the words of the caller."""
     with pytest.raises(ValueError, match=r"no amount of memory.*80GB or 16GiB"):
+        memory.parse_bytes(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"), [("80", "no unit; write it as 80GB or 80GiB"), ("-5GB", "more than 0"), ("0GB", "more than 0")]
+)
+def test_an_amount_without_unit_or_of_nothing_is_refused_with_its_own_reason(text: str, words: str) -> None:
+    """A bare number is not silently taken for bytes, and a negative one is not called unreadable."""
+    with pytest.raises(ValueError, match=words):
         memory.parse_bytes(text)
