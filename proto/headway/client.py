@@ -156,16 +156,21 @@ _ERROR_OF_CODE: dict[grpc.StatusCode, type[HeadwayError]] = {
     # Servers of Headway never end a call so; a proxy or a server that goes away does. Our own cancel raises nothing.
     grpc.StatusCode.CANCELLED: Unavailable,
 }
+_NO_CONNECTION = ("failed to connect", "connections to all backends failing", "Connection refused", "resolution failed")
 _BROKEN_TRANSPORT = ("RST_STREAM", "Stream removed", "GOAWAY", "Socket closed", "Connection reset")
 
 
-def _error_of(call: Any) -> HeadwayError:
-    """The error that ended `call`, an `RpcError` of grpc or grpc.aio."""
+def _error_of(call: Any, address: str, timeout_s: float | None) -> HeadwayError:
+    """The error that ended `call`, an `RpcError` of grpc or grpc.aio, of a request that had `timeout_s` in all."""
     code, message = call.code(), call.details() or ""
     details = _details(call.trailing_metadata() or ())
     kind = _ERROR_OF_CODE.get(code, ServerFault)
     if kind is ServerFault and details is None and any(mark in message for mark in _BROKEN_TRANSPORT):
         kind = Unavailable  # the transport's words for a connection that broke
+    if details is None and kind is Unavailable and any(mark in message for mark in _NO_CONNECTION):
+        message = f"no server at {address}"
+    elif details is None and kind is DeadlineExceeded and timeout_s is not None:
+        message = f"not answered within {timeout_s:g} s"
     violations: list[Violation] = []
     retry_after_s = None
     for detail in details.details if details else ():
@@ -320,13 +325,19 @@ class RetryPolicy:
 class _Attempts:
     """The calls that one request has made since it last made progress, under one deadline."""
 
-    def __init__(self, policy: RetryPolicy, timeout_s: float | None) -> None:
+    def __init__(self, policy: RetryPolicy, timeout_s: float | None, address: str) -> None:
         self._policy = policy
+        self._timeout_s = timeout_s
+        self._address = address
         self._deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
         self.failures = 0
 
     def time_left_s(self) -> float | None:
         return None if self._deadline_s is None else self._deadline_s - time.monotonic()
+
+    def error_of(self, call: Any) -> HeadwayError:
+        """The error that ended `call`."""
+        return _error_of(call, self._address, self._timeout_s)
 
     def progressed(self) -> None:
         self.failures = 0
@@ -492,7 +503,7 @@ class Stream(_BaseStream):
                 if exchange.done:
                     break  # only the status was lost
                 if not self._cancelled.is_set():
-                    self._cancelled.wait(exchange.pause_s(_error_of(error)))
+                    self._cancelled.wait(exchange.pause_s(exchange.attempts.error_of(error)))
                 continue
             if delta is not None:
                 return delta
@@ -555,7 +566,7 @@ class AsyncStream(_BaseStream):
         try:
             return await self._call.read()
         except grpc.RpcError as error:
-            raise _error_of(error) from None
+            raise self._exchange.attempts.error_of(error) from None
         except asyncio.CancelledError:
             # grpc.aio raises this for the status CANCELLED as well, whoever it came from.
             task = asyncio.current_task()
@@ -612,6 +623,7 @@ class _BaseClient:
         """A client of the server at `address` ("host:port" or "unix:path"), in the clear unless `credentials` are given."""
         self._channel = self._open_channel(address, credentials)
         self._stub: Any = inference_pb2_grpc.InferenceStub(self._channel)  # type: ignore[no-untyped-call]
+        self._address = address
         self._metadata = tuple(metadata)
         self._retry = retry or RetryPolicy()
 
@@ -619,7 +631,7 @@ class _BaseClient:
         raise NotImplementedError
 
     def _attempts(self, timeout_s: float | None) -> _Attempts:
-        return _Attempts(self._retry, timeout_s)
+        return _Attempts(self._retry, timeout_s, self._address)
 
     def _exchange(self, prompt: Prompt, params: Params, timeout_s: float | None) -> _Exchange:
         return _Exchange(_request_of(prompt, params), self._attempts(timeout_s))
@@ -699,7 +711,7 @@ class Client(_BaseClient):
             try:
                 return method(request, timeout=attempts.time_left_s(), metadata=self._metadata)
             except grpc.RpcError as error:
-                pause_s = attempts.pause_s(_error_of(error))
+                pause_s = attempts.pause_s(attempts.error_of(error))
             time.sleep(pause_s)
 
     def close(self) -> None:
@@ -782,7 +794,7 @@ class AsyncClient(_BaseClient):
             try:
                 return await method(request, timeout=attempts.time_left_s(), metadata=self._metadata)
             except grpc.RpcError as error:
-                pause_s = attempts.pause_s(_error_of(error))
+                pause_s = attempts.pause_s(attempts.error_of(error))
             await asyncio.sleep(pause_s)
 
     async def close(self) -> None:

@@ -4,7 +4,9 @@ import sys
 
 from rich.console import Console
 
-out = Console(highlight=False)
+_PIPE_COLUMNS = 1000  # through a pipe no table is cut to the width of a terminal
+
+out = Console(highlight=False, width=None if sys.stdout.isatty() else _PIPE_COLUMNS)
 err = Console(stderr=True, highlight=False)
 
 

@@ -18,7 +18,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from services.cli.console import Failed, fail, out
+from services.cli.console import Failed, err, fail, out
 from services.cli.timing import StreamTiming, milliseconds
 from services.runtime.settings import SUPERVISOR_PID
 
@@ -60,6 +60,7 @@ def demo(*, address: str = "", max_tokens: int = 32, fake: bool = False) -> int:
         from services.cli.models import model_to_serve  # a download shows its progress here, before the server is quiet
 
         model_to_serve("")
+    err.print("headway: starting a server for the demo")
     with running_server(["--fake"] if fake else []) as started:
         return stream_all(started, max_tokens)
 
@@ -137,12 +138,14 @@ def running_server(flags: list[str]) -> Iterator[str]:
                 [*command, "--ready-file", str(ready_file), *flags],
                 env={**os.environ, SUPERVISOR_PID: str(os.getpid())},
                 process_group=0,
+                stdout=subprocess.DEVNULL,  # facts of a server that ends in seconds
                 stderr=file,  # what it says would tear the growing answers
             )
         try:
             while not ready_file.exists():
                 if (status := server.poll()) is not None:
-                    raise Failed(f"the server did not start (exit code {status}):\n{log.read_text()}")
+                    sys.stderr.write(log.read_text())
+                    raise Failed(f"the demo's server did not start (exit code {status}); the reason is above")
                 time.sleep(_POLL_S)
             yield ready_file.read_text()
         finally:

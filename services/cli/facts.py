@@ -62,7 +62,10 @@ class Facts:
             ("weights", weights),
             ("KV pool", pool),
             ("gRPC", self.address),
-            ("try", f'{shlex.quote(command())} generate "Why is the sky blue?" --address {self.address}'),
+            (
+                "try",
+                f'{shlex.quote(command())} generate "Why is the sky blue?" --temperature 0 --address {self.address}',
+            ),
         ]
 
 

@@ -43,9 +43,12 @@ def fetch(source: str = store.DEFAULT, /, *, name: str = "") -> None:
         source: "default", or hf:org/name@revision.
         name: What to call it; by default as its source does.
     """
-    with fetch_progress(source) as progress:
-        record = store.fetch(source, name, progress)
-    out.print(f"{record.name}: {bytes_in_words(record.num_bytes)} in {record.path}", markup=False, soft_wrap=True)
+    with fetch_progress(source) as fetching:
+        record = store.fetch(source, name, fetching)
+    already = "" if fetching.begun else "already here, "
+    out.print(
+        f"{record.name}: {already}{bytes_in_words(record.num_bytes)} in {record.path}", markup=False, soft_wrap=True
+    )
 
 
 @app.command

@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 
 from cyclopts import Parameter
-from headway.client import Client, Params, RetryPolicy
+from headway.client import Client, Params, RetryPolicy, Unavailable
+
+from services.cli.console import Failed
 
 _FIRST_CONTACT = RetryPolicy(max_attempts=4)
 
@@ -11,7 +13,11 @@ _FIRST_CONTACT = RetryPolicy(max_attempts=4)
 def connect(address: str) -> Client:
     """A client of the server at `address`. A server that is not there is told soon; one that goes away later is waited for."""
     with Client(address, retry=_FIRST_CONTACT) as client:
-        client.model()
+        try:
+            client.model()
+        except Unavailable as error:
+            advice = "; start one with: headway serve" if str(error) == f"no server at {address}" else ""
+            raise Failed(f"{error}{advice}") from None
     return Client(address)
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any, Generic, TypeVar
 
-from cyclopts import App, ArgumentCollection, CycloptsError, Parameter
+from cyclopts import App, ArgumentCollection, CycloptsError, Parameter, UnusedCliTokensError
 from cyclopts.config import Env
 
 from services.runtime.lifecycle import BadSetting
@@ -95,6 +95,8 @@ def load(kind: type[T], process: str, flags: Sequence[str] = ()) -> Loaded[T]:
 
 def reason_of(error: CycloptsError) -> str:
     """The library's words for a bad flag or value, in one line."""
+    if isinstance(error, UnusedCliTokensError):
+        return f"{' '.join(error.unused_tokens or ())!r} is one argument too many; see --help"
     return " ".join(str(error).split())
 
 
@@ -104,8 +106,11 @@ def check_names(kinds: Mapping[str, type], environment: Iterable[str]) -> None:
     for name in sorted(environment):
         if not name.startswith(PREFIX) or name in known or name in _OURS or _SERVICE_LINK.search(name):
             continue
-        near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
-        raise BadSetting(f"{name} is no setting{f'; did you mean {near[0]}?' if near else ''}")
+        rests = {each.removeprefix(PREFIX): each for each in known}  # what all share makes nothing alike
+        near = difflib.get_close_matches(name.removeprefix(PREFIX), rests, n=1, cutoff=0.6)
+        raise BadSetting(
+            f"{name} is no setting{f'; did you mean {rests[near[0]]}?' if near else '; see headway config'}"
+        )
 
 
 def _origin(sources: Iterable[str]) -> Origin:

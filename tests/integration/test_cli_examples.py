@@ -65,3 +65,15 @@ def test_demo_starts_and_ends_its_own_server():
     assert done.returncode == 0, done.stderr
     assert done.stdout.count(" ms") >= 16
     assert "tokens/s in all" in done.stdout
+    assert "ready" not in done.stdout  # what its server says of itself is not the demo's
+    assert done.stderr == "headway: starting a server for the demo\n"
+
+
+def test_a_demo_whose_server_does_not_start_says_why_once(monkeypatch):
+    """The server's own reason stands by itself, not inside the demo's."""
+    monkeypatch.setenv("HEADWAY_SERVE_LISTEN", "nowhere")
+    done = run(sys.executable, "-m", "services.cli.main", "demo", "--fake")
+    assert done.returncode == 1
+    lines = done.stderr.splitlines()
+    assert [line for line in lines if "nowhere" in line] == [lines[1]]
+    assert lines[2] == "headway: the demo's server did not start (exit code 2); the reason is above"

@@ -189,6 +189,18 @@ def test_an_invalid_request_names_the_fields():
         assert caught.value.violations == (Violation("sampling.top_p", "is 2"),)
 
 
+def test_no_server_and_no_answer_are_said_in_plain_words():
+    """Where nothing listens, and where nothing comes in time, the text is not the transport's."""
+    with Client("127.0.0.1:1", retry=FAST) as client:
+        with pytest.raises(Unavailable) as caught:
+            client.complete("hi")
+        assert str(caught.value) == "no server at 127.0.0.1:1"
+    with FakeInference(sleep_forever) as server, Client(server.address) as client:
+        with pytest.raises(DeadlineExceeded) as late:
+            list(client.generate("hi", timeout_s=0.2))
+        assert str(late.value) == "not answered within 0.2 s"
+
+
 def test_an_unavailable_server_is_tried_again_before_the_first_message():
     """UNAVAILABLE before anything came: the same request is sent again."""
     with FakeInference(refuse(UNAVAILABLE), refuse(UNAVAILABLE), answer("ok")) as server:

@@ -12,7 +12,7 @@ from pathlib import Path
 from services.executor.weights import hf_model
 from services.executor.weights.errors import ChecksumMismatch, FetchFailed, MalformedModel, ModelNotFound
 from services.executor.weights.hub import HubCommit, HubFile
-from services.executor.weights.hub_http import open_url
+from services.executor.weights.hub_http import open_url, reason_of
 from services.executor.weights.json_file import MAX_TOKENIZER_BYTES, read_object
 
 Progress = Callable[[int, int], None]  # bytes done, bytes in all
@@ -106,7 +106,7 @@ class _Fetch:
             try:
                 self._stream(part, file, have)
             except (OSError, HTTPException) as error:
-                why: object = error
+                why = reason_of(error)
             else:
                 why = "the connection ended early"
             if part.stat().st_size > have:

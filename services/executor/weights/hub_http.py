@@ -62,6 +62,13 @@ class _SafeRedirect(urllib.request.HTTPRedirectHandler):
 _OPENER = urllib.request.build_opener(_SafeRedirect)
 
 
+def reason_of(error: Exception) -> str:
+    """Why the network failed, in few words."""
+    cause = error.reason if isinstance(error, urllib.error.URLError) else error
+    words = cause.strerror if isinstance(cause, OSError) else None
+    return words or str(cause) or type(cause).__name__
+
+
 def whole(response: HTTPResponse, most: int) -> bytes:
     """All of an answer of at most `most` bytes."""
     data = response.read(most + 1)

@@ -14,6 +14,7 @@ from services.executor.weights import default_model, gguf_model, gguf_tokenizer,
 from services.executor.weights.digests import cache_dir, known_sha256_of, sha256_of
 from services.executor.weights.errors import FetchFailed, ModelNotFound
 from services.executor.weights.gguf_file import GgufFile, is_gguf
+from services.executor.weights.hub_http import reason_of
 from services.executor.weights.locking import locked
 from services.executor.weights.registry import ModelRecord
 
@@ -75,7 +76,9 @@ def fetch(source: str, name: str = "", progress: Progress | None = None) -> Mode
     try:
         commit = hub.look_up(repository, revision)
     except (OSError, HTTPException) as error:
-        raise FetchFailed(f"the hub cannot be reached ({error}); check the network and HF_ENDPOINT") from error
+        raise FetchFailed(
+            f"the hub cannot be reached ({reason_of(error)}); check the network and HF_ENDPOINT"
+        ) from error
     root = cache_dir() / "models" / "hf"
     place = f"{repository.replace('/', '--')}@{commit.commit}"
     target = root / place

@@ -16,6 +16,8 @@ from headway.v1 import inference_pb2 as v1
 from services.cli.main import main
 from services.cli.serve import make_plan
 from services.cli.serve_settings import ServeSettings
+from services.executor.weights import registry
+from services.executor.weights.registry import ModelRecord
 from tests.support.fake_inference import FakeInference, answer, refuse, reply
 
 
@@ -114,7 +116,7 @@ def test_a_request_that_fails_ends_with_1_and_the_reason(capsys):
 def test_a_server_that_is_not_there_is_told(capsys):
     """Without a server, a client command fails soon and says so."""
     assert main(["generate", "hi", "--address", "127.0.0.1:1"]) == 1
-    assert "connect" in capsys.readouterr().err
+    assert capsys.readouterr().err == "headway: no server at 127.0.0.1:1; start one with: headway serve\n"
 
 
 def test_chat_answers_until_the_input_ends(capsys, monkeypatch):
@@ -308,6 +310,49 @@ def test_inspect_refuses_what_is_no_amount_of_memory(capsys, tiny_config):
     """A bad flag value ends with 2."""
     assert main(["model", "inspect", tiny_config, "--memory", "lots"]) == 2
     assert "no amount of memory" in capsys.readouterr().err
+
+
+def test_serve_names_a_broken_model_before_it_starts(capsys, tmp_path, tiny_config):
+    """A header that cannot be read, a config without weights, and a name that is none end with 2 and one line."""
+    garbage = tmp_path / "garbage.gguf"
+    garbage.write_bytes(b"GGUF" + b"\xff" * 100)
+    plain = tmp_path / "plain.gguf"
+    plain.write_bytes(b"no model")
+    for model in (str(garbage), str(plain), tiny_config, "hf:foo"):
+        assert main(["serve", "--port", "0", "--model", model]) == 2
+        said = capsys.readouterr().err
+        assert (said.startswith("headway: model: "), said.count("\n")) == (True, 1)
+
+
+def test_a_fetch_of_what_is_here_says_so(capsys, monkeypatch):
+    """Without a byte to fetch, nothing is said to be fetched; otherwise the first byte says it."""
+    record = ModelRecord(name="m", path=Path("/m"), source="hf:a/m", num_bytes=5, files={})
+    monkeypatch.setattr("services.executor.weights.store.fetch", lambda *_: record)
+    assert main(["model", "fetch", "hf:a/m"]) == 0
+    assert capsys.readouterr() == ("m: already here, 5 B in /m\n", "")
+    monkeypatch.setattr("services.executor.weights.store.fetch", lambda _s, _n, tell: tell(5, 5) or record)
+    assert main(["model", "fetch", "hf:a/m"]) == 0
+    said = capsys.readouterr()
+    assert said.out == "m: 5 B in /m\n"
+    assert said.err == "headway: fetching hf:a/m\nheadway: fetched hf:a/m\n"
+
+
+def test_a_hub_that_cannot_be_reached_is_told_in_plain_words(capsys, monkeypatch):
+    """The reason is the network's, without the library around it."""
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:1")
+    assert main(["model", "fetch", "hf:a/m"]) == 1
+    assert "the hub cannot be reached (Connection refused)" in capsys.readouterr().err
+
+
+def test_a_list_through_a_pipe_is_not_cut(tmp_path):
+    """A path is whole, however long it is."""
+    long = tmp_path / ("long-" * 30) / "m"
+    record = ModelRecord(name="m", path=long, source="local", num_bytes=5, files={})
+    registry.put(record)
+    command = [sys.executable, "-m", "services.cli.main", "model", "list"]
+    environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert str(long) in done.stdout
 
 
 def test_a_model_that_is_not_here_is_told(capsys):

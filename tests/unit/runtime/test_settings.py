@@ -66,7 +66,7 @@ def test_a_column_is_a_repeated_flag():
         (["--size", "0"], "size must be at least 1"),
         (["--mode", "other"], "fast"),
         (["--sise", "4"], "sise"),
-        (["stray"], "stray"),
+        (["stray"], "'stray' is one argument too many"),
         (["--size"], "size"),
     ],
 )
@@ -88,6 +88,12 @@ def test_a_misspelt_variable_is_refused_and_the_near_one_named():
     """HEADWAY_TOY_SISE is not silently ignored."""
     with pytest.raises(BadSetting, match="HEADWAY_TOY_SISE is no setting; did you mean HEADWAY_TOY_SIZE"):
         check_names({"toy": Toy}, ["PATH", "HEADWAY_TOY_SISE"])
+
+
+def test_a_variable_like_none_gets_no_suggestion():
+    """The prefix that all share is no likeness."""
+    with pytest.raises(BadSetting, match="HEADWAY_FOO is no setting; see headway config"):
+        check_names({"toy": Toy}, ["HEADWAY_FOO"])
 
 
 def test_known_variables_and_service_links_pass():
