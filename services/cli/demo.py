@@ -56,6 +56,9 @@ def demo(*, address: str = "", max_tokens: int = 32, fake: bool = False) -> int:
     """
     if address:
         return stream_all(address, max_tokens)
+    from services.cli.preflight import check_installed
+
+    check_installed(fake=fake)
     if not fake:
         from services.cli.models import model_to_serve  # a download shows its progress here, before the server is quiet
 

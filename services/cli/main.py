@@ -17,6 +17,7 @@ from services.runtime.lifecycle import BadSetting, ExitCode
 from services.runtime.settings import reason_of
 
 FAILED = 1
+_INSTALL = "make serve, or pip install -e '.[serve]'"
 INTERRUPTED = 130
 NOT_READ = 141  # as the shell tells of a program that SIGPIPE ended
 
@@ -53,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ImportError as error:
         if (library := _missing_library(error)) is None:
             raise
-        fail(f"this command needs {library}, which is not installed: pip install 'headway-llm[serve]'")
+        fail(f"this command needs {library}, which is not installed; in a clone of Headway: {_INSTALL}")
         return ExitCode.BAD_SETTING
     except KeyboardInterrupt:
         return INTERRUPTED

@@ -1,5 +1,6 @@
 """What can be found wrong with settings before a process starts: the files and folders that they name."""
 
+import importlib.util
 import os
 from pathlib import Path
 
@@ -11,6 +12,16 @@ from services.router.settings import RouterSettings
 from services.router.tenant_salts import TenantSalts
 from services.runtime.lifecycle import BadSetting
 from services.scheduler.settings import SchedulerSettings
+
+_LIBRARIES = ("structlog", "numpy", "zmq", "tokenizers", "jinja2", "uvloop")
+_ENGINE_LIBRARIES = ("torch", "gguf", "safetensors")
+
+
+def check_installed(*, fake: bool) -> None:
+    """Raises ModuleNotFoundError, before anything is fetched, for a library that the base install lacks."""
+    for library in _LIBRARIES if fake else (*_LIBRARIES, *_ENGINE_LIBRARIES):
+        if importlib.util.find_spec(library) is None:
+            raise ModuleNotFoundError(f"{library} is not installed", name=library)
 
 
 def check_files(

@@ -15,7 +15,7 @@ from services.cli.console import err
 from services.cli.facts import Facts, print_facts
 from services.cli.health import is_ready
 from services.cli.models import model_to_serve
-from services.cli.preflight import check_written
+from services.cli.preflight import check_installed, check_written
 from services.cli.processes import ABOUT, SETTINGS, check_environment, end_with_supervisor, run_process
 from services.cli.run_dir import RunDir
 from services.cli.serve_settings import ServeSettings
@@ -75,6 +75,7 @@ def make_plan(serve: ServeSettings) -> Plan:
     check_written("ready_file", serve.ready_file)
     listen = address.free(listen)
     fake = serve.fake or executor.settings.backend == "simulated"
+    check_installed(fake=fake)
     model = None if fake else model_to_serve(serve.model or executor.settings.model)
     return Plan(serve, router, scheduler, executor, listen, model)
 

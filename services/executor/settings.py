@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from services.runtime.lifecycle import BadSetting
-from services.runtime.logging import LogFormat, LogLevel
+from services.runtime.log_options import LogFormat, LogLevel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

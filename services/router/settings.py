@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from services.runtime.lifecycle import BadSetting
 from services.runtime.listen import check_listen
-from services.runtime.logging import LogFormat, LogLevel
+from services.runtime.log_options import LogFormat, LogLevel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,12 +4,11 @@ import logging
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Literal, cast
+from typing import cast
 
 import structlog
 
-LogLevel = Literal["debug", "info", "warning", "error"]
-LogFormat = Literal["json", "console"]
+from services.runtime.log_options import LogFormat, LogLevel
 
 
 def configure(process: str, level: LogLevel = "info", log_format: LogFormat = "console") -> None:

@@ -367,8 +367,13 @@ def test_a_model_that_is_not_here_is_told(capsys):
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["serve"], 2, "needs structlog, which is not installed: pip install 'headway-llm[serve]'"),
-        (["config", "--check"], 2, "needs structlog"),
+        (["serve"], 2, "needs structlog, which is not installed; in a clone of Headway: make serve, or pip install -e"),
+        (["serve", "--fake"], 2, "needs structlog"),
+        (["serve", "router"], 2, "which is not installed"),
+        (["demo"], 2, "headway: this command needs structlog"),
+        (["config"], 0, ""),
+        (["config", "--check"], 0, ""),
+        (["model", "list"], 0, ""),
         (["frobnicate"], 2, "no command is called 'frobnicate'"),
         (["health", "--address", "127.0.0.1:1"], 1, "no answer"),
         (["--help"], 0, ""),
