@@ -7,15 +7,19 @@ ARGS ?=
 
 # Which build of PyTorch is installed: `make serve TORCH_INDEX=cpu` takes it from PyTorch's CPU index (gigabytes smaller,
 # right where there is no GPU), any other value is the URL of an index, and unset leaves it to pip's own configuration.
+# That index is asked for torch alone, in the version that pyproject.toml pins: it is trusted with no other package's name.
 TORCH_INDEX ?=
 TORCH_INDEX_URL := $(if $(filter cpu,$(TORCH_INDEX)),https://download.pytorch.org/whl/cpu,$(TORCH_INDEX))
-PIP_INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --quiet $(if $(TORCH_INDEX_URL),--extra-index-url $(TORCH_INDEX_URL))
+TORCH := $(shell grep -oE 'torch==[0-9.]+' pyproject.toml)
+PIP_INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --quiet
+INSTALL_TORCH := $(if $(TORCH_INDEX_URL),$(PIP_INSTALL) --no-deps --index-url $(TORCH_INDEX_URL) $(TORCH),:)
 
 .DEFAULT_GOAL := help
 .PHONY: help serve demo test test-deep check bench proto clean
 
 help:  ## list these words
 	@grep -hE '^[a-z%-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/%/<name>/; s/:.*## /\t/' | expand -t 14
+	@echo 'Flags go into ARGS, such as: make serve ARGS="--port 50061"; make test ARGS="-k chat". Without a GPU: TORCH_INDEX=cpu'
 
 $(BIN)/pip:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -26,11 +30,13 @@ $(BIN)/pip:
 
 $(VENV)/serve.stamp: pyproject.toml | $(BIN)/pip
 	@echo "installing (the first time takes a few minutes)"
+	@$(INSTALL_TORCH)
 	@$(PIP_INSTALL) --editable '.[serve]'
 	@touch $@
 
 $(VENV)/dev.stamp: pyproject.toml | $(BIN)/pip
 	@echo "installing with test tools (the first time takes a few minutes)"
+	@$(INSTALL_TORCH)
 	@$(PIP_INSTALL) --editable '.[dev]'
 	@touch $@ $(VENV)/serve.stamp
 

@@ -138,6 +138,17 @@ def test_make_alone_lists_the_words():
     assert {"serve", "demo", "test", "test-deep", "check", "bench", "proto"} <= set(listed)
 
 
+def test_an_index_for_torch_is_asked_for_torch_alone(tmp_path):
+    """No other package's name is ever looked up there, and the version is the pinned one."""
+    lines = run("make", "-n", "serve", "TORCH_INDEX=cpu", f"VENV={tmp_path}").stdout.splitlines()
+    asking = [line for line in lines if "download.pytorch.org" in line]
+    pinned = re.search(r"torch==[\d.]+", (ROOT / "pyproject.toml").read_text())[0]
+    assert len(asking) == 1
+    assert asking[0].endswith(f"--no-deps --index-url https://download.pytorch.org/whl/cpu {pinned}")
+    unset = run("make", "-n", "serve", f"VENV={tmp_path}").stdout
+    assert "index-url" not in unset
+
+
 def test_every_link_in_the_documents_leads_somewhere():
     """A path named in a root document or a page of docs/ exists."""
     pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/*.md")]
