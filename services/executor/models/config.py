@@ -52,7 +52,6 @@ class DecoderConfig:
     sliding_window: int | None = None
     activation: str = "silu"
     eos_ids: tuple[int, ...] = ()
-    bos_id: int = -1
 
     def __post_init__(self) -> None:
         if self.num_heads % self.num_kv_heads:
@@ -104,7 +103,6 @@ class DecoderConfig:
         theta, scaling = _hf_rope(fields, trained_length)
         window = _hf_window(fields, family)
         attention_bias = fields.flag("attention_bias", False)
-        bos_ids = fields.token_ids("bos_token_id", vocab_size)
         return cls(
             architecture=family,
             vocab_size=vocab_size,
@@ -125,7 +123,6 @@ class DecoderConfig:
             tie_embeddings=fields.flag("tie_word_embeddings", False),
             sliding_window=window,
             eos_ids=fields.token_ids("eos_token_id", vocab_size),
-            bos_id=bos_ids[0] if bos_ids else -1,
         )
 
     @classmethod
@@ -157,7 +154,6 @@ class DecoderConfig:
         vocab_size = fields.integer("vocab_size", 1, _MAX_VOCAB, len(tokens) if tokens is not None else None)
         token_fields = Fields(metadata, "GGUF", prefix="tokenizer.ggml.")
         eos = [i for n in _GGUF_END_TOKENS for i in token_fields.token_ids(n, vocab_size)]
-        bos_ids = token_fields.token_ids("bos_token_id", vocab_size)
         return cls(
             architecture=family,
             vocab_size=vocab_size,
@@ -178,7 +174,6 @@ class DecoderConfig:
             tie_embeddings="output.weight" not in tensor_names,
             sliding_window=window,
             eos_ids=tuple(dict.fromkeys(eos)),
-            bos_id=bos_ids[0] if bos_ids else -1,
         )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from services.executor.models.config import DecoderConfig
+from services.executor.weights.beginning import beginning_id
 from services.wire.execution import ModelCard
 from services.wire.message import int32_column
 
@@ -36,7 +37,7 @@ class LoadedModel:
             context_length=longest if context_length is None else min(context_length, longest),
             vocab_size=self.config.vocab_size,
             eos_ids=int32_column(self.config.eos_ids),
-            bos_id=self.config.bos_id,
+            bos_id=beginning_id(self.tokenizer_json, self.config.vocab_size),
             tokenizer_json=self.tokenizer_json,
             chat_template=self.chat_template,
             special_tokens_json=json.dumps(dict(self.special_tokens), ensure_ascii=False),

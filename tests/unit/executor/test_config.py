@@ -82,7 +82,6 @@ def test_a_llama_config_is_read_field_by_field() -> None:
         norm_eps=1e-5,
         rope_theta=500000.0,
         eos_ids=(2, 3),
-        bos_id=1,
     )
     assert (config.q_size, config.kv_size) == (256, 64)
 

@@ -165,7 +165,7 @@ def test_the_card_says_what_routers_need(tmp_path: Path) -> None:
     (directory / "generation_config.json").write_text(json.dumps({"eos_token_id": [257, 3]}))
     loaded = load_model(directory, torch.float32)
     card = loaded.card(numerics_digest="ab", batch_invariant=True, context_length=100)
-    assert (card.name, card.context_length, card.vocab_size, card.bos_id) == ("tiny", 100, factory.VOCAB_SIZE, 1)
+    assert (card.name, card.context_length, card.vocab_size, card.bos_id) == ("tiny", 100, factory.VOCAB_SIZE, -1)
     assert card.eos_ids.tolist() == [257, 3]
     assert json.loads(card.special_tokens_json) == {"bos_token": "<|im_start|>", "eos_token": "<|im_end|>"}
     assert Tokenizer.from_str(card.tokenizer_json).encode("hello").tokens == ["hell", "o"]
