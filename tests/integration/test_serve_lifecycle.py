@@ -9,12 +9,14 @@ import time
 from pathlib import Path
 
 import pytest
-from headway.client import Client, Unavailable
+from headway.client import Client, RetryPolicy, Unavailable
 
 from services.cli.health import READINESS, status_of
 from tests.support.served import command, is_alive, serve, wait_until
 
 NAMES = {"router", "scheduler", "executor"}
+LIVENESS = "liveness"
+NOT_SERVING_S = 1.0  # five times the promise
 PROMISE_S = 30.0  # a bound far above what any step here takes
 
 
@@ -48,16 +50,20 @@ def test_it_starts_three_processes_serves_and_ends_with_0(tmp_path, own_run_dir)
 
 
 def test_sigterm_lets_a_live_stream_finish(tmp_path):
-    """After SIGTERM the server is not ready at once, the stream that is being given ends whole, and the exit code is 0."""
+    """After SIGTERM the server is not ready at once but lives, takes no request, ends the live stream whole, exits with 0."""
     slow = {"HEADWAY_EXECUTOR_SIMULATED_STEP_FIXED_US": "20000"}
-    with serve(tmp_path, environment=slow) as served, Client(served.address) as client:
-        stream = client.generate("hello", max_tokens=60, ignore_eos=True)
+    once = RetryPolicy(max_attempts=1)
+    with serve(tmp_path, environment=slow) as served, Client(served.address, retry=once) as client:
+        stream = client.generate("hello", max_tokens=150, ignore_eos=True)
         tokens = list(next(stream).token_ids)
         served.process.send_signal(signal.SIGTERM)
-        wait_until(lambda: status_of(served.address, READINESS, 1) != "SERVING", PROMISE_S)
+        wait_until(lambda: status_of(served.address, READINESS, 1) == "NOT_SERVING", NOT_SERVING_S)
+        assert status_of(served.address, LIVENESS, 1) == "SERVING"
+        with pytest.raises(Unavailable):
+            client.complete("too late", max_tokens=1, timeout_s=5)
         for delta in stream:
             tokens += delta.token_ids
-        assert len(tokens) == 60
+        assert len(tokens) == 150
         assert served.process.wait(PROMISE_S) == 0
 
 
