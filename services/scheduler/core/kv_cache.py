@@ -30,7 +30,7 @@ class KvCache:
         whole = (sequence.num_stored - 1) // self.block_size
         hashes = sequence.chain(whole, self.block_size)
         chain = ((hashes[block], sequence.block_tokens(block, self.block_size)) for block in range(whole))
-        return self.index.longest(chain)
+        return self.index.longest(sequence.submit.chain_root, chain)
 
     def can_place(self, sequence: Sequence, hits: list[int], headroom: int) -> bool:
         """Whether all known tokens of `sequence` have room and `headroom` blocks stay idle."""
@@ -42,7 +42,8 @@ class KvCache:
         """Gives it a table for all known tokens; undone by `release`."""
         self.pool.hold(hits)
         sequence.table = hits + self.pool.take(self.blocks_for(sequence.num_stored) - len(hits))
-        sequence.num_published = len(hits)
+        sequence.num_hits = sequence.num_published = len(hits)
+        sequence.published_as = self.index.number(hits[-1]) if hits else sequence.submit.chain_root
 
     def grow(self, sequence: Sequence) -> int:
         """One more block at the end of its table."""
@@ -57,14 +58,18 @@ class KvCache:
             return
         hashes = sequence.chain(whole, self.block_size)
         for number in range(sequence.num_published, whole):
-            block = sequence.table[number]
-            if self.index.add(hashes[number], sequence.block_tokens(number, self.block_size), block):
+            if sequence.published_as is None:
+                break
+            block, tokens = sequence.table[number], sequence.block_tokens(number, self.block_size)
+            found = self.index.add(sequence.published_as, hashes[number], tokens, block)
+            if found == block:
                 self.pool.cache(block)
+            sequence.published_as = None if found is None else self.index.number(found)
         sequence.num_published = whole
 
     def forget(self, sequence: Sequence) -> None:
-        """What its blocks hold is not to be trusted: nobody finds them any more."""
-        for block in sequence.table:
+        """What it has computed is not to be trusted: nobody finds that any more. Its hits are the work of others."""
+        for block in sequence.table[sequence.num_hits :]:
             if self.pool.is_cached(block):
                 self.index.remove(block)
                 self.pool.uncache(block)
@@ -73,7 +78,8 @@ class KvCache:
         """Undoes `place` and each `grow`."""
         self.pool.release(sequence.table)
         sequence.table = []
-        sequence.num_published = 0
+        sequence.num_hits = sequence.num_published = 0
+        sequence.published_as = None
 
     def check_integrity(self, sequences: Iterable[Sequence]) -> None:
         self.pool.check_integrity(sequence.table for sequence in sequences)

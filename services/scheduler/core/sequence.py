@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from services.scheduler.core.bill import Account
+from services.scheduler.core.prefix_index import Parent
 from services.wire.chain import block_hashes, extend
 from services.wire.message import INT32
 from services.wire.scheduling import HASH_BYTES, Submit
@@ -46,7 +47,7 @@ class Sequence:
     stored: bytearray = field(default_factory=bytearray)
     """Packed token ids: all that are known; while it runs, those of whole blocks (the rest is in the slot's tail)."""
     hashes: list[bytes] = field(default_factory=list)
-    """Chain hashes of its first full blocks."""
+    """Chain hashes of its first full blocks, as its router says: nothing may rest on them alone."""
 
     strikes: int = 0
     strike_mark: int = 0
@@ -63,7 +64,11 @@ class Sequence:
     answered: int = 0
     """Tokens computed by answered chunks since its admission."""
     table: list[int] = field(default_factory=list)
+    num_hits: int = 0
+    """Blocks at the start of its table that others have filled."""
     num_published: int = 0
+    published_as: Parent | None = None
+    """What its next published block stands behind; None: nothing of it can be published any more."""
     account: Account = field(default_factory=Account)
 
     def __post_init__(self) -> None:

@@ -1,6 +1,8 @@
 from services.scheduler.core.kv_cache import KvCache
+from services.wire.chain import block_hashes
 from services.wire.execution import Sampling
-from tests.unit.scheduler.core.helpers import sequence
+from services.wire.message import int32_column
+from tests.unit.scheduler.core.helpers import ROOT, sequence
 
 
 def placed(kv: KvCache, serial: int, **fields):
@@ -76,3 +78,56 @@ def test_released_blocks_stay_cached_until_they_are_needed():
     assert len(kv.match(sequence(2, prompt=[5] * 40))) == 2
     placed(kv, 3, prompt=[6] * 64)
     assert kv.match(sequence(4, prompt=[5] * 40)) == []
+
+
+def test_a_failure_takes_nothing_from_others():
+    """Blocks that the failed one hit stay found; those that it filled itself do not."""
+    kv = KvCache(16, 16, prefix_cache=True)
+    first = placed(kv, 1, prompt=[5] * 48)
+    kv.publish(first, 48)
+    failed = placed(kv, 2, prompt=[5] * 32 + [6] * 32)
+    kv.publish(failed, 64)
+    assert len(kv.match(sequence(3, prompt=[5] * 32 + [6] * 33))) == 4
+    kv.forget(failed)
+    kv.release(failed)
+    assert kv.match(sequence(4, prompt=[5] * 32 + [6] * 33)) == first.table[:2]
+    assert len(kv.match(sequence(5, prompt=[5] * 49))) == 3
+    kv.check_integrity([first])
+
+
+def test_forged_hashes_put_nothing_behind_anothers_prefix():
+    """A block filled behind other tokens is not found by those whose honest hash it bears."""
+    kv = KvCache(16, 16, prefix_cache=True)
+    honest = list(block_hashes(ROOT, int32_column([5] * 48), 16))
+    liar = placed(kv, 1, prompt=[9] * 16 + [5] * 32, block_hashes=b"".join([bytes([1] * 16), *honest[1:]]))
+    kv.publish(liar, 48)
+    victim = placed(kv, 2, prompt=[5] * 49)
+    assert victim.num_hits == 0
+    kv.publish(victim, 48)
+    assert kv.match(sequence(3, prompt=[5] * 49)) == victim.table[:3]
+
+
+def test_what_follows_a_taken_hash_is_not_published():
+    """A chain that cannot be found at one block is worth nothing behind it; the next admission begins anew."""
+    kv = KvCache(16, 16, prefix_cache=True)
+    honest = list(block_hashes(ROOT, int32_column([5] * 48), 16))
+    kv.publish(placed(kv, 1, prompt=[9] * 16, block_hashes=honest[0]), 16)
+    blocked = placed(kv, 2, prompt=[5] * 48)
+    kv.publish(blocked, 48)
+    assert len(kv.index) == 1
+    kv.release(blocked)
+    assert blocked.published_as is None
+    kv.place(blocked, kv.match(blocked))
+    assert blocked.published_as == ROOT
+
+
+def test_one_that_comes_back_publishes_behind_what_it_hit():
+    """Preempted and readmitted, its new blocks continue the chain of its old ones."""
+    kv = KvCache(16, 16, prefix_cache=True)
+    first = placed(kv, 1, prompt=[5] * 70)
+    kv.publish(first, 40)
+    kv.release(first)
+    kv.place(first, kv.match(first))
+    assert first.num_hits == 2
+    kv.publish(first, 70)
+    assert kv.match(sequence(2, prompt=[5] * 70)) == first.table[:4]
