@@ -17,7 +17,10 @@ LogitRows = npt.NDArray[np.float32]
 
 
 class StepOutput:
-    """Grows while a step's logits come in; `result` makes the message."""
+    """Grows while a step's logits come in; `result` makes the message.
+
+    What is not finite is looked for here, and fails its slot: numpy, which would warn of it too, is told to be silent.
+    """
 
     def __init__(self) -> None:
         self._slots: list[int] = []
@@ -27,6 +30,7 @@ class StepOutput:
         self._logprobs = LogprobCollector()
         self._prompt_logprobs = LogprobCollector()
 
+    @np.errstate(all="ignore")
     def draw(self, slots: Sequence[Slot], logits: LogitRows) -> None:
         """Draws the next token of each slot and appends it there; row i of `logits` is that of slot i."""
         for slot, row, finite in zip(slots, logits, _finite_rows(logits), strict=True):
@@ -42,6 +46,7 @@ class StepOutput:
             if slot.append_token(token):
                 self._stopped.append(index)
 
+    @np.errstate(all="ignore")
     def add_prompt_logprobs(self, slot: Slot, position: int, logits: LogitRows) -> None:
         """Adds the logprobs of the prompt tokens from `position` on, whose logits are the rows of `logits`."""
         if not _finite_rows(logits).all():
@@ -53,6 +58,7 @@ class StepOutput:
                 slot.admitted.slot, position + offset, row, token, slot.admitted.sampling.prompt_logprobs
             )
 
+    @np.errstate(all="ignore")
     def result(self, plan: int, *, update_us: int, forward_us: int, sample_us: int) -> StepResult:
         """The message that answers `plan`."""
         return StepResult(
@@ -87,8 +93,7 @@ def prompt_positions(work: Work) -> range:
 
 
 def _finite_rows(logits: LogitRows) -> npt.NDArray[np.bool_]:
-    with np.errstate(invalid="ignore"):
-        return np.asarray(np.isfinite(logits.max(axis=-1)) & np.isfinite(logits.min(axis=-1)))
+    return np.asarray(np.isfinite(logits.max(axis=-1)) & np.isfinite(logits.min(axis=-1)))
 
 
 def _next_token(slot: Slot, logits: npt.NDArray[np.float32]) -> int | None:

@@ -16,6 +16,7 @@ Logits = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]
 
+_LARGEST = np.finfo(np.float32).max
 _FIRST_GAP = 3.0
 """A prefilter starts with the candidates whose weight is at least exp(-gap), and doubles the gap."""
 _LAST_GAP = 50.0
@@ -46,10 +47,15 @@ def adjusts(sampling: Sampling) -> bool:
 
 
 def adjusted(logits: Logits, sampling: Sampling, history: History) -> Logits:
-    """Logits ([vocabulary], float32, not changed) after bias, penalties and masks."""
+    """Logits ([vocabulary], float32, not changed) after bias, penalties and masks.
+
+    What bias and penalties make of a finite logit is finite: beyond the range of float32 it stays at its end. A repetition
+    penalty of 1e-45, which the contract allows, so means "by all means one of the tokens that were seen".
+    """
     logits = logits.copy()
-    np.add.at(logits, sampling.bias_ids, sampling.bias_values)
-    _penalize(logits, sampling, history)
+    with np.errstate(over="ignore"):  # clipped at once
+        np.add.at(logits, sampling.bias_ids, sampling.bias_values)
+    _penalize(_clipped(logits), sampling, history)
     if len(sampling.allowed_ids):
         masked = np.full_like(logits, -np.inf)
         masked[sampling.allowed_ids] = logits[sampling.allowed_ids]
@@ -64,11 +70,20 @@ def _penalize(logits: Logits, sampling: Sampling, history: History) -> None:
     if sampling.repetition_penalty != 1.0:
         seen = np.unique(history.tokens)
         penalty = np.float32(sampling.repetition_penalty)
-        logits[seen] = np.where(logits[seen] > 0, logits[seen] / penalty, logits[seen] * penalty)
+        with np.errstate(over="ignore"):  # clipped at once
+            logits[seen] = np.where(logits[seen] > 0, logits[seen] / penalty, logits[seen] * penalty)
+        _clipped(logits)
     if sampling.presence_penalty != 0.0 or sampling.frequency_penalty != 0.0:
         ids, counts = np.unique(history.tokens[history.prompt_length :], return_counts=True)
-        logits[ids] -= np.float32(sampling.presence_penalty)
-        logits[ids] -= np.float32(sampling.frequency_penalty) * counts.astype(np.float32)
+        with np.errstate(over="ignore"):
+            logits[ids] -= np.float32(sampling.presence_penalty)
+            logits[ids] -= np.float32(sampling.frequency_penalty) * counts.astype(np.float32)
+        _clipped(logits)
+
+
+def _clipped(logits: Logits) -> Logits:
+    """The same array, where nothing is infinite any more."""
+    return np.clip(logits, -_LARGEST, _LARGEST, out=logits)
 
 
 def draw(logits: Logits, sampling: Sampling, uniform: float) -> int:
@@ -82,7 +97,8 @@ def draw(logits: Logits, sampling: Sampling, uniform: float) -> int:
     if sampling.temperature == 0.0:
         return int(logits.argmax())
     best = float(logits.max())
-    weights = np.exp((logits.astype(np.float64) - best) / sampling.temperature)
+    with np.errstate(over="ignore"):  # so cold that the others weigh nothing
+        weights = np.exp((logits.astype(np.float64) - best) / sampling.temperature)
     gap = _FIRST_GAP
     while True:
         floor = best - gap * sampling.temperature if gap < _LAST_GAP else -np.inf

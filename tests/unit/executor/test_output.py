@@ -121,3 +121,22 @@ def test_a_slot_fails_once():
     output.add_prompt_logprobs(target, 1, logits)
     output.draw([target], logits)
     assert result(output).failed.tolist() == [0]
+
+
+@pytest.mark.parametrize("penalty", [1e-45, 1e-38, 100.0])
+def test_an_extreme_penalty_fails_nobody(penalty):
+    """What the contract allows is drawn from, without a word from numpy."""
+    logits = rows(1)
+    output = StepOutput()
+    output.draw([slot(0, repetition_penalty=penalty)], logits)
+    assert (result(output).slots.tolist(), result(output).failed.tolist()) == ([0], [])
+
+
+def test_logits_at_the_ends_of_float32_cause_no_warning():
+    """Differences that float32 cannot hold are -inf in the message, as a logprob may be."""
+    logits = rows(1)
+    logits[0, :2] = np.finfo(np.float32).max, np.finfo(np.float32).min
+    output = StepOutput()
+    output.draw([slot(0, logprobs=30, temperature=1e-45)], logits)
+    output.add_prompt_logprobs(slot(1, prompt_logprobs=30), 1, logits)
+    assert result(output).slots.tolist() == [0]

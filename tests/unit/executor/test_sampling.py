@@ -158,3 +158,34 @@ def test_adjusting_leaves_the_models_logits_alone():
 def test_plain_parameters_adjust_nothing():
     """Temperature and filters alone need no copy of the logits."""
     assert not adjusts(Sampling(temperature=0.8, top_k=5, top_p=0.9, min_p=0.1))
+
+
+REAL = st.floats(width=32, allow_nan=False, allow_infinity=False)
+
+
+@given(
+    logits=st.lists(REAL, min_size=4, max_size=4),
+    wanted=st.builds(
+        Sampling,
+        temperature=st.sampled_from([0.0, 1e-45, 1.0, 100.0]),
+        repetition_penalty=st.sampled_from([1e-45, 1e-38, 1e-20, 1.0, 100.0]),
+        presence_penalty=st.sampled_from([-100.0, 0.0, 100.0]),
+        frequency_penalty=st.sampled_from([-100.0, 0.0, 100.0]),
+        bias_ids=st.just(int32_column([0, 3])),
+        bias_values=st.sampled_from([float32_column([100.0, -100.0]), float32_column([0.0, 0.0])]),
+        top_p=st.sampled_from([1e-45, 0.5, 1.0]),
+        min_p=st.sampled_from([0.0, 1e-45, 1.0]),
+    ),
+    uniform=st.floats(0, 1, exclude_max=True),
+)
+def test_whatever_the_contract_allows_leaves_finite_logits_and_a_token(logits, wanted, uniform):
+    """No parameter takes a logit out of float32, and numpy has nothing to warn of (warnings are errors here)."""
+    result = adjusted(np.array(logits, np.float32), wanted, history([0, 1, 0, 1], prompt_length=1))
+    assert np.isfinite(result).all()
+    assert 0 <= draw(result, wanted, uniform) < 4
+
+
+def test_a_vanishing_repetition_penalty_repeats():
+    """A seen token of positive logit goes to the end of float32, the others stay."""
+    result = adjusted(LOGITS, Sampling(repetition_penalty=1e-45), history([0, 1], prompt_length=1))
+    np.testing.assert_allclose(result, [np.finfo(np.float32).max, 0.0, 1.0, 0.5], atol=1e-40)
