@@ -11,7 +11,7 @@ from services.cli.console import out, stream_text
 from services.cli.preflight import check_files
 from services.cli.processes import SETTINGS, check_environment
 from services.cli.serve_settings import ServeSettings
-from services.cli.settings_page import page
+from services.cli.settings_page import page, value_in_words
 from services.runtime.settings import Loaded, Origin, load, settings_app, variable
 
 ALL: dict[str, type[Any]] = {**SETTINGS, "serve": ServeSettings}
@@ -45,7 +45,7 @@ def show(process: str, loaded: Loaded[Any]) -> None:
     for field in dataclasses.fields(loaded.settings):
         value, origin = getattr(loaded.settings, field.name), loaded.origins.get(field.name, Origin.DEFAULT)
         where = f"{origin} {variable(process, field.name)}" if origin is Origin.ENVIRONMENT else str(origin)
-        table.add_row(field.name, str(value), where, style=None if origin is not Origin.DEFAULT else "dim")
+        table.add_row(field.name, value_in_words(value), where, style=None if origin is not Origin.DEFAULT else "dim")
     out.print(table, "")
 
 

@@ -16,6 +16,9 @@ that cannot be ends with exit code 2 and the reason.
 
 A whole server (`headway serve`) has settings of its own, below under *serve*, and its processes read theirs from the
 environment. In a setting with several values, the environment separates them by commas or spaces; the flag is repeated.
+There an empty variable counts as unset; elsewhere it is the empty text, and refused where the setting is no text.
+
+The files that `curve_key_file` and `salt_secret_file` name are made as [SECURITY.md](../SECURITY.md#keys) says.
 """
 
 
@@ -29,9 +32,16 @@ def section(process: str, kind: type[Any]) -> str:
     rows = [f"## {process}", "", "| setting | default | environment | meaning |", "|---|---|---|---|"]
     meanings = _meanings(process, kind)
     for field in dataclasses.fields(kind):
-        default = "" if field.default in ("", None, dataclasses.MISSING) else f"`{field.default}`"
+        default = "" if field.default in ("", None, dataclasses.MISSING) else f"`{value_in_words(field.default)}`"
         rows.append(f"| `{field.name}` | {default} | `{variable(process, field.name)}` | {meanings[field.name]} |")
     return "\n".join([*rows, ""])
+
+
+def value_in_words(value: Any) -> str:
+    """A value as it is written in the environment."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def _meanings(process: str, kind: type[Any]) -> dict[str, str]:

@@ -21,7 +21,7 @@ class ExecutorSettings:
     model: str = ""
     """A GGUF file or a Hugging Face directory; empty for the simulated back end."""
     dtype: Literal["float32"] = "float32"
-    """The number format of weights and activations."""
+    """The number format of weights and activations; there is no other yet."""
     max_slots: int = 256
     """The most sequences in one step that this executor accepts."""
     max_step_tokens: int = 8192
@@ -43,7 +43,9 @@ class ExecutorSettings:
     simulated_step_per_context_token_ns: int = 5
     """Simulated time for each token of context read."""
     log_level: LogLevel = "info"
+    """Quieter than this is not logged."""
     log_format: LogFormat = "console"
+    """One line an event: json for machines, console for people."""
     test_kill_token: int = -1
     """Test hook: with HEADWAY_TEST_HOOKS=1, a prompt that holds this token id kills the process at its output 40."""
 

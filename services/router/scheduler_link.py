@@ -143,12 +143,15 @@ class SchedulerLink:
 
     async def run(self) -> None:
         """Keeps a session until cancelled."""
-        pause_s = _FIRST_PAUSE_S
+        pause_s, said = _FIRST_PAUSE_S, ""
         while True:
             try:
                 await self._session()
             except grpc.aio.AioRpcError as error:
-                log.info("scheduler not attached", address=self.address, code=error.code().name, why=error.details())
+                code = error.code().name
+                if code != said or self.hello is not None:  # a change, not each of many tries
+                    log.info("scheduler not attached", address=self.address, code=code, why=error.details())
+                said = code
             except InvalidMessage as error:
                 log.warning("scheduler breaks the protocol", address=self.address, why=str(error))
             except Exception:

@@ -25,27 +25,33 @@ class SchedulerSettings:
     token_budget: int = 512
     """Tokens that one step computes at most, decodes and prefill chunks together."""
     max_waiting_requests: int = 1024
+    """Requests that may wait for a slot; more are refused with a time to come back."""
     max_waiting_tokens: int = 1_000_000
+    """Tokens that all waiting requests together may hold; more are refused likewise."""
     default_max_tokens: int = 512
-    """Of a request that sets none."""
+    """The most tokens of an answer whose request sets no max_tokens."""
     max_tokens_cap: int = 32_768
+    """The greatest max_tokens that a request may set."""
     executor_grace_us: int = 60_000_000
-    """How long a request waits for an absent executor."""
+    """How long a request waits for an absent executor, in microseconds."""
     pipeline_depth: int = 1
     """Plans that may be unanswered at once."""
     prefix_cache: bool = True
+    """Keep the KV blocks of prompts that have been computed, for later ones that begin alike."""
     executor_heartbeat_timeout_s: float = 2.0
     """Without a heartbeat for so long the scheduler is not ready."""
     executor_lost_timeout_s: float = 5.0
     """Without a heartbeat for so long the executor is lost, and killed where that is possible."""
     router_backlog_bytes: int = 16 << 20
-    """Of a router that does not read: with more than this waiting for it, its stream is closed."""
+    """A router that does not read is cut off when more than this waits for it."""
     drain_timeout_s: float = 60.0
     """After SIGTERM, live sequences have so long to finish."""
     record: str = ""
     """A file for the event log; empty: none is kept."""
     log_level: LogLevel = "info"
+    """Quieter than this is not logged."""
     log_format: LogFormat = "console"
+    """One line an event: json for machines, console for people."""
 
     def __post_init__(self) -> None:
         check_listen(self.listen, allow_public=self.allow_public)

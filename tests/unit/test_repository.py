@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -147,6 +148,16 @@ def test_an_index_for_torch_is_asked_for_torch_alone(tmp_path):
     assert asking[0].endswith(f"--no-deps --index-url https://download.pytorch.org/whl/cpu {pinned}")
     unset = run("make", "-n", "serve", f"VENV={tmp_path}").stdout
     assert "index-url" not in unset
+
+
+def test_a_wheel_has_the_contracts_and_the_types():
+    """What a client in another language, or a type checker, reads of the package is installed with it."""
+    package = ROOT / "proto" / "headway"
+    patterns = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]["headway"]
+    packed = {path for pattern in patterns for path in package.glob(pattern)}
+    wanted = {path for ending in ("*.proto", "*.pyi", "py.typed") for path in package.rglob(ending)}
+    assert len(wanted) >= 7
+    assert wanted <= packed
 
 
 def test_every_link_in_the_documents_leads_somewhere():

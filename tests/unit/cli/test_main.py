@@ -13,9 +13,11 @@ import pytest
 from grpc_health.v1 import health_pb2_grpc
 from headway.v1 import inference_pb2 as v1
 
+from services.cli.config import ALL
 from services.cli.main import main
 from services.cli.serve import make_plan
 from services.cli.serve_settings import ServeSettings
+from services.cli.settings_page import page
 from services.executor.weights import registry
 from services.executor.weights.registry import ModelRecord
 from tests.support.fake_inference import FakeInference, answer, refuse, reply
@@ -195,6 +197,14 @@ def test_config_shows_values_and_origins(capsys, monkeypatch):
     assert ["max_n", "3", "environment", "HEADWAY_ROUTER_MAX_N"] in rows
     assert ["token_budget", "512", "default"] in rows
     assert all(f"\n{process} " in f"\n{output}" for process in ("router", "scheduler", "executor", "serve"))
+
+
+def test_every_setting_says_what_it_means():
+    """No row of the settings page is without a meaning, and no default is Python's spelling."""
+    rows = [row.split(" | ") for row in page(ALL).splitlines() if row.startswith("| `")]
+    assert len(rows) > 60
+    assert [row[0] for row in rows if not row[3].strip(" |")] == []
+    assert [row[1] for row in rows if "(" in row[1] or "True" in row[1]] == []
 
 
 def test_config_of_one_process_takes_its_flags(capsys):
