@@ -91,11 +91,14 @@ class Fleet:
             timer.cancel()
 
     def _seat(self, sequence: Placed, links: list[SchedulerLink]) -> bool:
+        """Whether one of `links` was to be had; a sequence that cannot be sent has then been failed."""
         usable = [link for link in links if link.can_compute and _serves(link, sequence.fingerprint)]
         if not usable:
             return False
         link = self._choose(usable)
-        sequence.seated(link, link.submit(sequence))
+        handle = link.submit(sequence)
+        if handle is not None:
+            sequence.seated(link, handle)
         return True
 
     def _wait(self, sequence: Placed) -> None:

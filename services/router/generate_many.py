@@ -4,17 +4,17 @@ import asyncio
 from collections import deque
 from dataclasses import dataclass
 
-from google.rpc import status_pb2
 from headway.v1 import inference_pb2 as api
 
 from services.router.intake import Intake
 from services.router.live_request import LiveRequest
 from services.router.rpc import Call
 from services.router.validation import check_request_id
-from services.runtime.errors import Refusal, exhausted, internal, invalid
+from services.runtime.errors import Refusal, exhausted, internal, invalid, shortened
 from services.runtime.logging import get_logger
 
-_MAX_PENDING_ERRORS = 256  # a client that sends nonsense and reads nothing is not read further
+_MAX_PENDING_ERROR_BYTES = 64 * 1024  # a client that sends nonsense and reads nothing is not read further
+_MAX_QUOTED_ID_BYTES = 128  # of an id that is none, told back to who sent it
 _FULL_PAUSE_S = 1.0
 
 log = get_logger(__name__)
@@ -34,7 +34,8 @@ class ManyCall:
         self._call = call
         self._max_requests = max_requests
         self._members: dict[str, _Member] = {}
-        self._errors: deque[tuple[str, status_pb2.Status]] = deque()
+        self._errors: deque[api.GenerateManyResponse] = deque()
+        self._error_bytes = 0
         self._changed = asyncio.Event()
         self._room = asyncio.Event()
 
@@ -44,7 +45,7 @@ class ManyCall:
         reader.add_done_callback(lambda _: self._changed.set())
         try:
             while not reader.done() or self._members or self._errors:
-                await self._changed.wait()
+                await self._wait()
                 self._changed.clear()
                 await self._write()
                 if reader.done():
@@ -54,22 +55,37 @@ class ManyCall:
             beginnings = [self._leave(request_id) for request_id in list(self._members)]
             await asyncio.gather(reader, *beginnings, return_exceptions=True)
 
+    async def _wait(self) -> None:
+        """Returns when something is to be written, or was read. Raises `Refusal` when the client keeps an idle call."""
+        if self._members:
+            await self._changed.wait()
+        else:
+            await self._call.within_idle_limit(self._changed.wait())
+
     # ---- reading
 
     async def _read(self) -> None:
-        while (message := await self._call.read(api.GenerateManyRequest)) is not None:
-            match message.WhichOneof("kind"):
-                case "generate":
-                    self._generate(message.generate)
-                case "cancel":
-                    member = self._members.get(message.cancel.request_id)
-                    if member is not None:  # else it has ended on the way
-                        member.live.abort()
-                case _:
-                    raise invalid("a message of GenerateMany holds neither a request nor a cancellation")
-            while len(self._errors) >= _MAX_PENDING_ERRORS:
+        while await self._read_one():
+            self._changed.set()
+            while self._error_bytes >= _MAX_PENDING_ERROR_BYTES:
                 self._room.clear()
                 await self._room.wait()
+
+    async def _read_one(self) -> bool:
+        """Acts on the next message; False when there is none. Nothing of it is kept while the one after is awaited."""
+        message = await self._call.read(api.GenerateManyRequest)
+        if message is None:
+            return False
+        match message.WhichOneof("kind"):
+            case "generate":
+                self._generate(message.generate)
+            case "cancel":
+                member = self._members.get(message.cancel.request_id)
+                if member is not None:  # else it has ended on the way
+                    member.live.abort()
+            case _:
+                raise invalid("a message of GenerateMany holds neither a request nor a cancellation")
+        return True
 
     def _generate(self, request: api.GenerateRequest) -> None:
         try:
@@ -79,8 +95,10 @@ class ManyCall:
                 raise exhausted(message, "TOO_MANY_REQUESTS", _FULL_PAUSE_S)
             live = self._intake.open(request, self._call.time_left_s, self._changed.set)
         except Refusal as refusal:
-            self._errors.append((request.request_id, refusal.to_status()))
-            self._changed.set()
+            request_id = shortened(request.request_id, _MAX_QUOTED_ID_BYTES)
+            error = api.GenerateManyResponse(request_id=request_id, error=refusal.to_status())
+            self._errors.append(error)
+            self._error_bytes += error.ByteSize()
             return
         self._members[live.request_id] = _Member(live, asyncio.ensure_future(self._begin(live, request)))
 
@@ -103,8 +121,9 @@ class ManyCall:
 
     async def _write(self) -> None:
         while self._errors:
-            request_id, status = self._errors.popleft()
-            await self._call.write(api.GenerateManyResponse(request_id=request_id, error=status))
+            error = self._errors.popleft()
+            await self._call.write(error)
+            self._error_bytes -= error.ByteSize()
         self._room.set()
         for request_id, member in list(self._members.items()):
             for response in member.live.take():

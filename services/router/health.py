@@ -5,13 +5,14 @@ would be computed. "liveness" serves while the process answers at all, whatever 
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 
-from grpc_health.v1 import health_pb2_grpc
+import grpc
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 
+from services.router.call_places import CallPlaces
 from services.router.inference import SERVICE
-from services.router.rpc import Context
+from services.router.rpc import Border, Call, answering, served
 from services.runtime.errors import not_found
 
 LIVENESS = "liveness"
@@ -22,30 +23,36 @@ _LOOK_EVERY_S = 0.1
 _Status = int  # HealthCheckResponse.ServingStatus
 
 
-class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
-    """Answers from memory; it waits for nothing."""
+class Health:
+    """Answers from memory; it waits for nothing but the question."""
 
     def __init__(self, is_ready: Callable[[], bool]) -> None:
         self._is_ready = is_ready
 
-    async def Check(  # noqa: N802 (the protocol's name)
-        self, request: HealthCheckRequest, context: Context
-    ) -> HealthCheckResponse:
+    def handlers(self, border: Border, checks: CallPlaces, watches: CallPlaces) -> grpc.GenericRpcHandler:
+        """What the gRPC server serves."""
+        return grpc.method_handlers_generic_handler(
+            "grpc.health.v1.Health",
+            {
+                "Check": served(answering(HealthCheckRequest, self.check), border, checks),
+                "Watch": served(self.watch, border, watches),
+            },
+        )
+
+    async def check(self, request: HealthCheckRequest) -> HealthCheckResponse:
         status = self._status(request.service)
         if status == HealthCheckResponse.SERVICE_UNKNOWN:
-            refusal = not_found(f"service: known are {READINESS!r} and {LIVENESS!r}", "SERVICE_UNKNOWN")
-            await context.abort(refusal.code, refusal.message, refusal.trailers())
+            raise not_found(f"service: known are {READINESS!r} and {LIVENESS!r}", "SERVICE_UNKNOWN")
         return HealthCheckResponse(status=status)
 
-    async def Watch(  # noqa: N802 (the protocol's name)
-        self, request: HealthCheckRequest, _context: Context
-    ) -> AsyncIterator[HealthCheckResponse]:
+    async def watch(self, call: Call) -> None:
+        service = (await call.request(HealthCheckRequest)).service
         told: _Status | None = None
         while True:
-            status = self._status(request.service)
+            status = self._status(service)
             if status != told:
                 told = status
-                yield HealthCheckResponse(status=status)
+                await call.write(HealthCheckResponse(status=status))
             # Readiness also ends by time passing, which nobody announces.
             await asyncio.sleep(_LOOK_EVERY_S)
 

@@ -7,13 +7,14 @@ from contextlib import asynccontextmanager
 import grpc
 from headway.v1 import inference_pb2 as api
 
+from services.router.call_places import CallPlaces
 from services.router.fleet import Fleet
 from services.router.generate_many import ManyCall
 from services.router.intake import ANONYMOUS, Intake
 from services.router.live_request import LiveRequest
-from services.router.rpc import Call, bidirectional, server_streaming, unary
+from services.router.rpc import Border, Call, answering, served
+from services.router.sampling_checks import check_token_count
 from services.router.settings import RouterSettings
-from services.router.slow_readers import SlowReaders
 from services.router.validation import check_model, check_prompt_size, check_request_id
 from services.runtime.errors import Refusal, not_found
 from services.wire.scheduling import SequenceView
@@ -29,25 +30,28 @@ class Inference:
         self._fleet = fleet
         self._intake = intake
 
-    def handlers(self, readers: SlowReaders) -> grpc.GenericRpcHandler:
+    def handlers(self, border: Border) -> grpc.GenericRpcHandler:
         """What the gRPC server serves."""
+        settings = self._settings
+        live, many = CallPlaces(settings.max_live_requests), CallPlaces(settings.max_many_calls)
+        short = CallPlaces(settings.max_short_calls)
         return grpc.method_handlers_generic_handler(
             SERVICE,
             {
-                "Generate": server_streaming(api.GenerateRequest, self.generate, readers),
-                "Complete": unary(api.GenerateRequest, self.complete, readers),
-                "GenerateMany": bidirectional(self.generate_many, readers),
-                "Tokenize": unary(api.TokenizeRequest, self.tokenize, readers),
-                "Detokenize": unary(api.DetokenizeRequest, self.detokenize, readers),
-                "GetModel": unary(api.GetModelRequest, self.get_model, readers),
-                "Explain": unary(api.ExplainRequest, self.explain, readers),
-                "Abort": unary(api.AbortRequest, self.abort, readers),
+                "Generate": served(self.generate, border, live),
+                "Complete": served(self.complete, border, live),
+                "GenerateMany": served(self.generate_many, border, many),
+                "Tokenize": served(answering(api.TokenizeRequest, self.tokenize), border, short),
+                "Detokenize": served(answering(api.DetokenizeRequest, self.detokenize), border, short),
+                "GetModel": served(answering(api.GetModelRequest, self.get_model), border, short),
+                "Explain": served(answering(api.ExplainRequest, self.explain), border, short),
+                "Abort": served(answering(api.AbortRequest, self.abort), border, short),
             },
         )
 
-    async def generate(self, request: api.GenerateRequest, call: Call) -> None:
+    async def generate(self, call: Call) -> None:
         changed = asyncio.Event()
-        async with self._begun(request, call, changed) as live:
+        async with self._begun(call, changed) as live:
             while not live.ended or live.has_pending:
                 await changed.wait()
                 changed.clear()
@@ -56,31 +60,32 @@ class Inference:
             if live.refusal is not None:
                 raise live.refusal
 
-    async def complete(self, request: api.GenerateRequest, call: Call) -> api.CompleteResponse:
+    async def complete(self, call: Call) -> None:
         changed = asyncio.Event()
-        async with self._begun(request, call, changed) as live:
+        async with self._begun(call, changed) as live:
             while not live.ended:
                 await changed.wait()
                 changed.clear()
             if live.refusal is not None:
                 raise live.refusal
-            return _completion(live)
+            await call.write(_completion(live))
 
     async def generate_many(self, call: Call) -> None:
         await ManyCall(self._intake, call, self._settings.max_requests_per_call).run()
 
-    async def tokenize(self, request: api.TokenizeRequest, _call: Call) -> api.TokenizeResponse:
+    async def tokenize(self, request: api.TokenizeRequest) -> api.TokenizeResponse:
         model, limits = await self._fleet.model()
         check_model(request.model, [model.card.name])
         check_prompt_size(request, limits)
         return api.TokenizeResponse(token_ids=(await model.render(request)).tolist())
 
-    async def detokenize(self, request: api.DetokenizeRequest, _call: Call) -> api.DetokenizeResponse:
-        model, _ = await self._fleet.model()
+    async def detokenize(self, request: api.DetokenizeRequest) -> api.DetokenizeResponse:
+        model, limits = await self._fleet.model()
         check_model(request.model, [model.card.name])
+        check_token_count("token_ids", request.token_ids, limits.max_request_tokens)
         return api.DetokenizeResponse(text=await model.detokenize(request))
 
-    async def get_model(self, request: api.GetModelRequest, _call: Call) -> api.GetModelResponse:
+    async def get_model(self, request: api.GetModelRequest) -> api.GetModelResponse:
         model, limits = await self._fleet.model()
         card = model.card
         check_model(request.model, [card.name])
@@ -95,7 +100,7 @@ class Inference:
             has_chat_template=model.text.has_chat_template,
         )
 
-    async def explain(self, request: api.ExplainRequest, _call: Call) -> api.ExplainResponse:
+    async def explain(self, request: api.ExplainRequest) -> api.ExplainResponse:
         check_request_id(request.request_id, required=True)
         live = self._intake.find(ANONYMOUS, request.request_id)
         answers = _waiting_here(live) if live is not None else []
@@ -108,7 +113,7 @@ class Inference:
         answers.sort(key=lambda answer: answer.index)
         return api.ExplainResponse(request_id=request.request_id, answers=answers)
 
-    async def abort(self, request: api.AbortRequest, _call: Call) -> api.AbortResponse:
+    async def abort(self, request: api.AbortRequest) -> api.AbortResponse:
         check_request_id(request.request_id, required=True)
         live = self._intake.find(ANONYMOUS, request.request_id)
         if live is not None:
@@ -118,13 +123,13 @@ class Inference:
         return api.AbortResponse()
 
     @asynccontextmanager
-    async def _begun(
-        self, request: api.GenerateRequest, call: Call, changed: asyncio.Event
-    ) -> AsyncIterator[LiveRequest]:
-        """The request, computed while the context lasts."""
+    async def _begun(self, call: Call, changed: asyncio.Event) -> AsyncIterator[LiveRequest]:
+        """The call's request, computed while the context lasts."""
+        request = await call.request(api.GenerateRequest)
         live = self._intake.open(request, call.time_left_s, changed.set)
         try:
             await self._intake.begin(live, request)
+            del request  # it may be large, the answer long, and needs none of it
             yield live
         finally:
             self._intake.close(live)

@@ -1,7 +1,7 @@
 """Checks of the sampling and stop fields: each value within the range that the contract gives, or a refusal that names it."""
 
 import math
-from collections.abc import Iterable, Sized
+from collections.abc import Collection, Sized
 
 import numpy as np
 from headway.v1 import inference_pb2 as api
@@ -48,12 +48,16 @@ def check_sampling(request: api.GenerateRequest, limits: Limits, eos_ids: Int32C
     return sampling
 
 
-def check_token_ids(field: str, ids: Iterable[int], vocab_size: int, max_count: int) -> Int32Column:
+def check_token_count(field: str, ids: Sized, max_count: int) -> None:
+    """Refuses more token ids than `field` may hold."""
+    if len(ids) > max_count:
+        raise invalid_field(field, f"holds {len(ids)} token ids; at most {max_count} are allowed")
+
+
+def check_token_ids(field: str, ids: Collection[int], vocab_size: int, max_count: int) -> Int32Column:
     """The token ids of `field` as a column, all of them in the vocabulary. Raises `Refusal`."""
-    count = len(ids) if isinstance(ids, Sized) else 0
-    if count > max_count:
-        raise invalid_field(field, f"holds {count} token ids; at most {max_count} are allowed")
-    column = np.fromiter(ids, np.int32, count)
+    check_token_count(field, ids, max_count)
+    column = np.fromiter(ids, np.int32, len(ids))
     outside = (column < 0) | (column >= vocab_size)
     if outside.any():
         at = int(outside.argmax())

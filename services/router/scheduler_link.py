@@ -74,7 +74,7 @@ class SchedulerLink:
         self._computed: dict[int, Computed] = {}
         self._last_handle = 0
         # At most one Submit and one Stop or Cancel for each live request, which the router's intake bounds.
-        self._outbox: deque[Message] = deque()
+        self._outbox: deque[bytes] = deque()
         self._outbox_filled = asyncio.Event()
         self._quiet_ticks = 0
         self._client: SchedulerClient | None = None
@@ -109,14 +109,20 @@ class SchedulerLink:
 
     # ---- sequences
 
-    def submit(self, computed: Computed) -> int:
-        """Sends `computed`, and returns the handle by which it is stopped and cancelled. Only while `can_compute`."""
-        assert self.hello is not None
+    def submit(self, computed: Computed) -> int | None:
+        """Sends `computed`, and returns the handle by which it is stopped and cancelled. Only while `can_compute`.
+
+        None: what it says of itself cannot be sent; it has been failed.
+        """
         handle = self._mint_handle()
-        submit = computed.submission(handle, self.hello)
+        if not _tell(computed, self._submit, computed, handle):
+            return None
         self._computed[handle] = computed
-        self._send(submit)
         return handle
+
+    def _submit(self, computed: Computed, handle: int) -> None:
+        assert self.hello is not None
+        self._send(computed.submission(handle, self.hello))
 
     def stop(self, handle: int, accepted_count: int) -> None:
         """The sequence is complete at `accepted_count` tokens; nothing more is heard of it."""
@@ -169,13 +175,15 @@ class SchedulerLink:
             self._outbox.clear()
             self._send(RouterHello(router=self._settings.name))
             self._quiet_ticks = 0
-            helpers = [asyncio.ensure_future(self._write(call)), asyncio.ensure_future(self._watch(call))]
+            helpers = [asyncio.ensure_future(self._write(call)), asyncio.ensure_future(self._watch())]
+            for helper in helpers:
+                helper.add_done_callback(lambda _: call.cancel())  # without each of them a session is none
             try:
                 async for frame in call:
                     self._quiet_ticks = 0
                     self._hear(decode(ToRouter, frame).body)
             except asyncio.CancelledError:
-                # Our own cancel of a silent stream looks like this too; the task's cancellation must pass.
+                # Our own cancel of the stream looks like this too; the task's cancellation must pass.
                 if asyncio.current_task().cancelling():  # type: ignore[union-attr]
                     raise
             finally:
@@ -183,24 +191,24 @@ class SchedulerLink:
                 await _cancelled(helpers)
 
     async def _write(self, call: Any) -> None:
-        """Sends what is in the outbox, in order; the reader hears of a stream that broke."""
+        """Sends what is in the outbox, in order; returns when the stream broke, of which the reader hears why."""
         with contextlib.suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):
             while True:
                 while self._outbox:
-                    await call.write(encode(ToScheduler(body=self._outbox.popleft())))  # type: ignore[arg-type]
+                    await call.write(self._outbox.popleft())
                 await self._outbox_filled.wait()
                 self._outbox_filled.clear()
 
-    async def _watch(self, call: Any) -> None:
-        """Ends a stream that says nothing. Counts ticks, so that a pause of this process is not held against the other."""
+    async def _watch(self) -> None:
+        """Returns when the stream says nothing. Counts ticks, so that a pause of this process is not held against the other."""
         while self._quiet_ticks * _TICK_S < self._settings.scheduler_silence_s:
             await asyncio.sleep(_TICK_S)
             self._quiet_ticks += 1
         log.warning("scheduler is silent", address=self.address, silence_s=self._settings.scheduler_silence_s)
-        call.cancel()
 
     def _send(self, body: Message) -> None:
-        self._outbox.append(body)
+        # Encoded here, where a message that cannot be is the fault of one request, and not in the writer of all of them.
+        self._outbox.append(encode(ToScheduler(body=body)))  # type: ignore[arg-type]
         self._outbox_filled.set()
 
     def _mint_handle(self) -> int:
@@ -293,16 +301,21 @@ class SchedulerLink:
             await asyncio.sleep(_TICK_S)
 
 
-def _tell(computed: Computed, tell: Callable[..., None], *arguments: Any) -> None:
-    """A fault in the handling of one sequence ends that sequence, not the link."""
+def _tell(computed: Computed, tell: Callable[..., None], *arguments: Any) -> bool:
+    """Whether it went well. A fault in the handling of one sequence ends that sequence, not the link."""
     try:
         tell(*arguments)
     except Exception:
-        log.exception("a sequence could not be told")
+        log.exception("a sequence could not be told, or told of")
         computed.fail(internal())
+        return False
+    return True
 
 
 async def _cancelled(tasks: Sequence["asyncio.Future[None]"]) -> None:
+    """Raises what a task had ended with before."""
     for task in tasks:
         task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
+    for outcome in await asyncio.gather(*tasks, return_exceptions=True):
+        if isinstance(outcome, Exception):
+            raise outcome

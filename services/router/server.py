@@ -4,14 +4,16 @@ import asyncio
 import contextlib
 from typing import Self
 
+import grpc
 import grpc.aio
-from grpc_health.v1 import health_pb2_grpc
 
+from services.router.call_places import CallPlaces
 from services.router.fleet import Fleet
 from services.router.health import Health
 from services.router.inference import Inference
 from services.router.intake import Intake, shutting_down
-from services.router.reflection import add_reflection
+from services.router.reflection import reflection_handlers
+from services.router.rpc import Border
 from services.router.settings import RouterSettings
 from services.router.slow_readers import SlowReaders
 from services.runtime.lifecycle import BadSetting
@@ -36,10 +38,7 @@ class RouterServer:
 
     async def __aenter__(self) -> Self:
         """Raises `BadSetting` when the address cannot be had."""
-        inference = Inference(self._settings, self.fleet, self.intake)
-        self._server.add_generic_rpc_handlers((inference.handlers(self._readers),))
-        health_pb2_grpc.add_HealthServicer_to_server(Health(self.is_ready), self._server)
-        add_reflection(self._server)
+        self._server.add_generic_rpc_handlers(self._handlers())
         self.address = self._bind()
         await self._server.start()
         self._running = [asyncio.ensure_future(self.fleet.run()), asyncio.ensure_future(self._readers.run())]
@@ -68,6 +67,17 @@ class RouterServer:
             async with asyncio.timeout(self._settings.drain_timeout_s):
                 await self.intake.idle()
         log.info("drained", given_up=self.intake.num_live)
+
+    def _handlers(self) -> tuple[grpc.GenericRpcHandler, ...]:
+        settings = self._settings
+        border = Border(self._readers, settings.max_request_bytes, settings.idle_call_s)
+        checks, watches = CallPlaces(settings.max_concurrent_rpcs), CallPlaces(settings.max_watch_calls)
+        inference = Inference(settings, self.fleet, self.intake)
+        return (
+            inference.handlers(border),
+            Health(self.is_ready).handlers(border, checks, watches),
+            *reflection_handlers(border, watches),
+        )
 
     def _bind(self) -> str:
         listen = self._settings.listen

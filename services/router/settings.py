@@ -21,9 +21,13 @@ class RouterSettings:
             schedulers share it too, so that a prompt finds its blocks through any of them; empty: one fixed key.
         max_live_requests: Requests that may be live at once; more are refused with a time to come back.
         max_requests_per_call: Requests that may be live at once in one GenerateMany call.
-        max_concurrent_rpcs: Calls of all kinds at once, health checks included.
+        max_concurrent_rpcs: Calls of all kinds at once, health checks included; more than the limits of all kinds together.
+        max_many_calls: GenerateMany calls at once. Generate and Complete calls are bounded by max_live_requests.
+        max_short_calls: Calls at once of the methods that compute no answer, such as Tokenize and Explain.
+        max_watch_calls: Watch calls of the health service, and reflection calls, at once.
         max_concurrent_streams: Calls at once on one connection.
-        max_message_bytes: The largest message that is read.
+        max_message_bytes: The largest message that is read. A larger one ends with a status that names no field.
+        max_request_bytes: The largest message that is parsed. A larger one is refused by its largest field.
         max_metadata_bytes: The largest metadata that is read.
         max_prompt_bytes: The most text that one prompt may hold, checked before it is tokenized.
         max_n: The most answers to one prompt.
@@ -34,6 +38,7 @@ class RouterSettings:
         scheduler_grace_s: How long a request waits for a scheduler before it ends UNAVAILABLE.
         scheduler_silence_s: A scheduler that says nothing for this long is taken for lost.
         load_max_age_s: The router is not ready when no scheduler's load is younger than this.
+        idle_call_s: A call without a request, or a GenerateMany call without a live one, is ended after this.
         slow_reader_s: A client that takes nothing for this long is cancelled.
         drain_timeout_s: How long live requests may take to end after SIGTERM.
         log_level: Quieter than this is not logged.
@@ -49,8 +54,12 @@ class RouterSettings:
     max_live_requests: int = 4096
     max_requests_per_call: int = 256
     max_concurrent_rpcs: int = 8192
+    max_many_calls: int = 1024
+    max_short_calls: int = 1024
+    max_watch_calls: int = 512
     max_concurrent_streams: int = 256
     max_message_bytes: int = 8 * 1024 * 1024
+    max_request_bytes: int = 2 * 1024 * 1024
     max_metadata_bytes: int = 16 * 1024
     max_prompt_bytes: int = 1024 * 1024
     max_n: int = 16
@@ -61,6 +70,7 @@ class RouterSettings:
     scheduler_grace_s: float = 60.0
     scheduler_silence_s: float = 5.0
     load_max_age_s: float = 2.0
+    idle_call_s: float = 60.0
     slow_reader_s: float = 60.0
     drain_timeout_s: float = 300.0
     log_level: LogLevel = "info"
@@ -75,16 +85,25 @@ class RouterSettings:
         for field in _POSITIVE:
             if not getattr(self, field) > 0:
                 raise BadSetting(f"{field}: must be greater than 0")
-        if self.max_prompt_bytes >= self.max_message_bytes:
-            raise BadSetting("max_prompt_bytes: must be smaller than max_message_bytes")
+        if not self.max_prompt_bytes < self.max_request_bytes <= self.max_message_bytes:
+            why = "must be greater than max_prompt_bytes and at most max_message_bytes"
+            raise BadSetting(f"max_request_bytes: {why}")
+        bounded = self.max_live_requests + self.max_many_calls + self.max_short_calls + self.max_watch_calls
+        if self.max_concurrent_rpcs <= bounded:
+            why = f"must be greater than {bounded}, which the limits of the kinds of calls allow, to leave room for health"
+            raise BadSetting(f"max_concurrent_rpcs: {why}")
 
 
 _POSITIVE = (
     "max_live_requests",
     "max_requests_per_call",
     "max_concurrent_rpcs",
+    "max_many_calls",
+    "max_short_calls",
+    "max_watch_calls",
     "max_concurrent_streams",
     "max_message_bytes",
+    "max_request_bytes",
     "max_metadata_bytes",
     "max_prompt_bytes",
     "max_n",
@@ -95,6 +114,7 @@ _POSITIVE = (
     "scheduler_grace_s",
     "scheduler_silence_s",
     "load_max_age_s",
+    "idle_call_s",
     "slow_reader_s",
     "drain_timeout_s",
 )

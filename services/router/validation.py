@@ -20,6 +20,7 @@ MAX_LABEL_KEY_BYTES = 64
 MAX_LABEL_VALUE_BYTES = 256
 MAX_MESSAGES = 2048
 MAX_PARTS = 4096
+LONGEST_TIME_LEFT_S = 365 * 24 * 3600.0  # more is no deadline: it is told in whole microseconds, and timers have bounds
 
 _REQUEST_ID = re.compile(r"[\x21-\x7e]{1,128}")
 _WORD = re.compile(r"[A-Za-z0-9_.-]{1,64}")
@@ -74,13 +75,13 @@ def check_request_id(request_id: str, *, required: bool) -> None:
 
 
 def check_time_left(deadline_s: float | None, call_time_left_s: float | None) -> float | None:
-    """Seconds that the request has: the smaller of its own field and its call's deadline. Raises `Refusal`."""
+    """Seconds that the request has: the smaller of its own field and its call's; None: no end. Raises `Refusal`."""
     if deadline_s is not None and math.isnan(deadline_s):
         raise invalid_field("deadline_s", "is not a number; it is the time left in seconds")
     left = min((value for value in (deadline_s, call_time_left_s) if value is not None), default=None)
     if left is not None and left <= 0:
         raise deadline_exceeded("the deadline had passed when the request arrived; nothing was computed")
-    return None if left is None or math.isinf(left) else left
+    return None if left is None or left > LONGEST_TIME_LEFT_S else left
 
 
 def check_prompt_size(request: PromptRequest, limits: Limits) -> None:

@@ -13,7 +13,10 @@ from google.rpc import error_details_pb2, status_pb2
 from grpc_status import rpc_status
 
 DOMAIN = "headway"
-MAX_MESSAGE_LENGTH = 2048  # a status travels in HTTP/2 trailers, which clients bound
+# A status travels in HTTP/2 trailers, which clients bound to 8 KB or so. A message is in them twice, once with three
+# characters for each byte that is not ASCII, and what a client sent may be quoted in it.
+MAX_MESSAGE_BYTES = 1024
+_MAX_NAME_BYTES = 256  # of a field's path, and of a value of metadata
 
 Trailers = tuple[tuple[str, bytes], ...]
 
@@ -22,9 +25,9 @@ class Refusal(Exception):
     """Ends a call with a status that is not OK; raised where the fault is found, answered at the process border."""
 
     def __init__(self, code: grpc.StatusCode, message: str, *details: Proto) -> None:
-        super().__init__(message)
         self.code = code
-        self.message = message if len(message) <= MAX_MESSAGE_LENGTH else f"{message[:MAX_MESSAGE_LENGTH]}..."
+        self.message = shortened(message, MAX_MESSAGE_BYTES)
+        super().__init__(self.message)
         self.details = details
 
     def to_status(self) -> status_pb2.Status:
@@ -41,9 +44,20 @@ class Refusal(Exception):
         return trailing
 
 
+def shortened(text: str, max_bytes: int) -> str:
+    """`text`, cut when it has more than `max_bytes` in UTF-8."""
+    # No character has less than one byte, so that a huge text is not encoded to learn its size.
+    encoded = text[: max_bytes + 1].encode(errors="replace")
+    if len(encoded) <= max_bytes:
+        return text
+    return encoded[: max_bytes - 3].decode(errors="ignore") + "..."
+
+
 def field_violation(field: str, why: str) -> error_details_pb2.BadRequest:
     """The detail that names the offending field of a request by its path."""
-    violation = error_details_pb2.BadRequest.FieldViolation(field=field, description=why)
+    violation = error_details_pb2.BadRequest.FieldViolation(
+        field=shortened(field, _MAX_NAME_BYTES), description=shortened(why, MAX_MESSAGE_BYTES)
+    )
     return error_details_pb2.BadRequest(field_violations=[violation])
 
 
@@ -56,7 +70,8 @@ def retry_info(retry_after_s: float) -> error_details_pb2.RetryInfo:
 
 def error_info(reason: str, metadata: Mapping[str, str] | None = None) -> error_details_pb2.ErrorInfo:
     """The detail that a program can switch on: an UPPER_SNAKE_CASE reason."""
-    return error_details_pb2.ErrorInfo(reason=reason, domain=DOMAIN, metadata=dict(metadata or {}))
+    short = {key: shortened(value, _MAX_NAME_BYTES) for key, value in (metadata or {}).items()}
+    return error_details_pb2.ErrorInfo(reason=reason, domain=DOMAIN, metadata=short)
 
 
 def invalid_field(field: str, why: str) -> Refusal:

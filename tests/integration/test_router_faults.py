@@ -14,6 +14,7 @@ import grpc
 import pytest
 from headway.v1 import inference_pb2 as api
 
+from services.router.scheduler_link import SchedulerLink
 from services.wire.scheduling import FinishCause, Load, RejectReason
 from tests.support.fake_scheduler import (
     FakeScheduler,
@@ -278,6 +279,29 @@ async def test_an_end_without_a_reason_is_never_ok(cause, code):
         assert (await made.client.refused(request())).code == code
 
 
+@pytest.mark.parametrize("helper", ["_write", "_watch"])
+async def test_a_session_that_lost_a_helper_is_begun_anew(helper, monkeypatch):
+    """A part of the link that ends, however it ends, ends the session: a router that cannot send does not seem ready."""
+    broken = asyncio.Event()
+    whole = getattr(SchedulerLink, helper)
+
+    async def ends(self, *arguments):
+        working = asyncio.ensure_future(whole(self, *arguments))
+        if not broken.is_set():
+            await broken.wait()
+            working.cancel()
+            raise ValueError("broken")
+        await working
+
+    monkeypatch.setattr(SchedulerLink, helper, ends)
+    async with bench() as made:
+        first = made.scheduler.sessions[0]
+        broken.set()
+        await until(lambda: made.scheduler.sessions and made.scheduler.sessions[0] is not first)
+        await until(made.server.is_ready)
+        assert (await made.client.generate(request(max_tokens=1), timeout=10)).text == "a"
+
+
 async def test_nothing_is_left_after_hundreds_of_mixed_requests():
     """Finished, stopped, cancelled, refused, expired, aborted: no handle, waiter, timer or task remains of any."""
     async with bench() as made:
@@ -358,6 +382,7 @@ async def test_a_drain_that_takes_too_long_ends_the_rest():
 
 PROCESS = """
 import sys
+from services.router.scheduler_link import SchedulerLink
 from services.router.main import main
 from services.router.settings import RouterSettings
 sys.exit(main(RouterSettings(listen="127.0.0.1:0", schedulers=(sys.argv[1],), ready_file=sys.argv[2])))

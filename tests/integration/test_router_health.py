@@ -13,7 +13,7 @@ from services.router.settings import RouterSettings
 from services.runtime.lifecycle import BadSetting
 from services.wire.scheduling import Load
 from tests.support.fake_scheduler import FakeScheduler, alphabet, silent, until
-from tests.support.router import bench, request, router
+from tests.support.router import bench, request, rest_of, router
 
 READY = "headway.v1.Inference"
 SERVING = health_pb2.HealthCheckResponse.SERVING
@@ -160,3 +160,41 @@ async def test_explain_of_a_request_that_waits_here():
         message = await call.read()
         assert message.finished.reason == api.FINISH_REASON_ABORTED
         assert made.server.fleet.num_waiting == 0
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "grpc.health.v1.Health/Check",
+        "grpc.health.v1.Health/Watch",
+        "grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+        "grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+    ],
+)
+async def test_garbage_is_the_senders_fault_everywhere(path):
+    """Bytes that are no message, and a call without one, end INVALID_ARGUMENT in words."""
+    async with bench() as made:
+        call = made.client.channel.stream_stream(f"/{path}")()
+        await call.write(b"\xff\xff\xff\xff")
+        failure = (await rest_of(call))[1]
+        assert (failure.code, "malformed" in failure.message) == (grpc.StatusCode.INVALID_ARGUMENT, True)
+
+
+async def test_calls_that_ask_for_nothing_do_not_crowd_out_others():
+    """Past its limit a kind of call is refused with a time to come back, idle ones end, and health answers all the while."""
+    limits = {"max_live_requests": 3, "max_many_calls": 3, "max_short_calls": 3, "max_watch_calls": 3}
+    async with bench(**limits, max_concurrent_rpcs=64, idle_call_s=1.0) as made:
+        paths = [f"{READY}/{name}" for name in ("Generate", "GenerateMany", "Tokenize")]
+        paths.append("grpc.reflection.v1.ServerReflection/ServerReflectionInfo")
+        calls = [made.client.channel.stream_stream(f"/{path}")() for path in paths for _ in range(6)]
+        readings = [asyncio.ensure_future(rest_of(call)) for call in calls]
+        await until(lambda: sum(reading.done() for reading in readings) == 12)
+        for reading in filter(asyncio.Future.done, readings):
+            failure = reading.result()[1]
+            assert (failure.code, failure.reason, failure.retry_after_s) == (
+                grpc.StatusCode.RESOURCE_EXHAUSTED, "TOO_MANY_CALLS", 1.0,
+            )  # fmt: skip
+        assert await check(made) == SERVING
+        failures = [failure for _, failure in await asyncio.wait_for(asyncio.gather(*readings), 10)]
+        assert sum(failure.reason == "IDLE_CALL" for failure in failures) == 12
+        assert (await made.client.generate(request(max_tokens=1))).text == "a"

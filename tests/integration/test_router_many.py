@@ -177,3 +177,21 @@ async def test_a_flood_of_nonsense_is_not_kept():
                         await call.write(bad)
             assert made.server.intake.num_live <= 256
             assert (await made.client.generate(request(max_tokens=1))).text == "a"
+
+
+async def test_a_huge_id_is_told_back_cut():
+    """An invalid id of megabytes costs its sender a message, and the router 128 bytes of echo."""
+    async with many() as (_, client):
+        await client.send("x" * 1_000_000)
+        await client.end()
+        assert [len(request_id) for request_id in client.failed] == [128]
+
+
+async def test_a_call_with_a_live_request_is_not_idle():
+    """Only a call in which nothing is live is ended for silence."""
+    async with many(idle_call_s=0.3) as (made, client):
+        made.scheduler.script = alphabet(gap_s=0.1)
+        await client.send("slow", max_tokens=8)
+        await until(lambda: client.heard["slow"].finished)
+        assert await asyncio.wait_for(client.call.code(), 5) == grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert client.heard["slow"].text == letters(0, 8)

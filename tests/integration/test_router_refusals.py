@@ -166,6 +166,56 @@ async def test_bytes_that_are_no_message_are_the_senders_fault(method, data):
         assert "UTF-8" in failure.message
 
 
+async def test_more_tokens_than_a_request_may_have_are_not_made_text():
+    """Detokenize has the limit of all requests."""
+    async with bench() as made:
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await made.client.stub.Detokenize(api.DetokenizeRequest(token_ids=[5] * 1025))
+        failure = failure_of(caught.value)
+        assert (failure.code, failure.field) == (INVALID, "token_ids")
+        await made.client.stub.Detokenize(api.DetokenizeRequest(token_ids=[5] * 1024))
+
+
+async def test_a_deadline_beyond_all_time_harms_nobody():
+    """A deadline that no clock can tell is none, and the stream to the scheduler goes on."""
+    async with bench() as made:
+        for deadline_s in (9.3e12, 1e13, 1e300):
+            message = request(max_tokens=2, deadline_s=deadline_s)
+            assert (await made.client.generate(message, timeout=10)).text == "ab"
+
+
+async def test_a_message_dear_to_parse_is_not_parsed():
+    """Megabytes of empty submessages are refused by field before they hold up everyone for as long as parsing takes."""
+    async with bench() as made:
+        message = request("x", stop={"strings": [""] * 2_000_000})
+        failure = await made.client.refused(message, timeout=20)
+        assert (failure.code, failure.field) == (INVALID, "stop")
+
+
+async def test_nothing_of_a_request_is_kept_while_it_is_answered():
+    """A live stream holds neither the bytes nor the message of its request."""
+    async with bench() as made:
+        made.scheduler.script = silent
+        call = made.client.stub.Generate(request("x" * 500, request_id="only-here"))
+        await until(lambda: made.scheduler.num_live == 1)
+        frames = [task.get_coro() for task in asyncio.all_tasks()]
+        held = [value for frame in frames for value in _held_by(frame)]
+        assert not any(isinstance(value, api.GenerateRequest) for value in held)
+        assert not any(isinstance(value, bytes) and b"only-here" in value for value in held)
+        call.cancel()
+
+
+def _held_by(coroutine) -> list:
+    """The local variables of a coroutine of the router and of all that it awaits."""
+    held = []
+    while coroutine is not None:
+        frame = getattr(coroutine, "cr_frame", None) or getattr(coroutine, "ag_frame", None)
+        if frame is not None and "/services/router/" in frame.f_code.co_filename:
+            held += frame.f_locals.values()
+        coroutine = getattr(coroutine, "cr_await", None) or getattr(coroutine, "ag_await", None)
+    return held
+
+
 async def test_a_message_over_the_limit_is_refused_by_the_library():
     """A message too large to be read at all ends RESOURCE_EXHAUSTED, not in a hang."""
     async with bench() as made:

@@ -94,7 +94,8 @@ class InferenceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def GenerateMany(self, request_iterator, context):
-        """Many requests, and their cancellation, over one call; answers are interleaved and tagged by request id.
+        """Many requests, and their cancellation, over one call; answers are interleaved and tagged by request id. A call in
+        which no request is live for a minute, unless set otherwise, ends RESOURCE_EXHAUSTED: open one when there is a request.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -108,7 +109,8 @@ class InferenceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Detokenize(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """The text of tokens, of which there may be ModelLimits.max_request_tokens.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')

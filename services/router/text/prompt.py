@@ -2,7 +2,8 @@
 
 Chat: the messages' text is data. It passes through the template under a `Shield`, and the finished tokens are checked:
 their control tokens must be exactly those of the same conversation with its text blanked out, whatever the text, the
-template's ways with it, or the tokenizer's normalization would have joined into one.
+template's ways with it, or the tokenizer's normalization would have joined into one. Token ids are data too: a control
+token among them is refused.
 
 Where a forged name was spelled out, the text before, inside and after it is tokenized apart: words do not merge across its
 edges, and a tokenizer that begins each text with a space begins each of these with one. All other text is tokenized as
@@ -158,10 +159,13 @@ class PromptRenderer:
         for number, message in enumerate(prompt.messages):
             covered, text = "", ""
             for place, part in enumerate(message.content):
-                content = self._checked(part, f"chat.messages[{number}].content[{place}]")
+                field = f"chat.messages[{number}].content[{place}]"
+                content = self._checked(part, field)
                 if isinstance(content, str):
                     text += content
-                elif content:
+                    continue
+                self._check_no_control(content, f"{field}.token_ids.ids")
+                if content:
                     covered, text = covered + shield.cover(text) + shield.cover_ids(content), ""
             contents.append(covered + shield.cover(text))
         return contents
@@ -174,6 +178,12 @@ class PromptRenderer:
             return part.text
         check_token_ids(part.token_ids.ids, self._tokenizer.vocab_size, f"{field}.token_ids.ids")
         return list(part.token_ids.ids)
+
+    def _check_no_control(self, token_ids: Sequence[int], field: str) -> None:
+        for place, token_id in enumerate(token_ids):
+            if token_id in self._tokenizer.control_id_set:
+                message = f"{token_id} is a control token; in a conversation the template alone sets them"
+                raise InvalidPrompt(f"{field}[{place}]", message)
 
     def _check_bytes(self, field: str, texts: Sequence[str]) -> None:
         size = sum(len(text.encode()) for text in texts)

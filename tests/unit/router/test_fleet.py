@@ -1,6 +1,7 @@
 """The fleet: where a sequence goes, and how long it waits. Over real streams: test_router_faults."""
 
 import asyncio
+import dataclasses
 
 import grpc
 
@@ -136,3 +137,20 @@ async def test_handles_are_never_shared():
         fleet.place(sequence)
         handles.append(sequence.seat[1])
     assert handles == [2**31 - 1, 2, 3]
+
+
+async def test_a_sequence_that_cannot_be_sent_fails_alone():
+    """A field that does not fit into the message is its request's failure; the others that waited are sent."""
+
+    class TooLong(Sequence):
+        def submission(self, handle, hello):
+            return dataclasses.replace(super().submission(handle, hello), time_left_us=2**70)
+
+    fleet = fleet_of(1)
+    bad, good = TooLong(), Sequence()
+    for sequence in (bad, good):
+        fleet.place(sequence)
+    attach(fleet, 0)
+    assert (bad.seat, bad.refusal.code) == (None, grpc.StatusCode.INTERNAL)
+    assert good.seat is not None
+    assert (fleet.num_waiting, fleet.links[0].num_live, len(fleet.links[0]._outbox)) == (0, 1, 1)

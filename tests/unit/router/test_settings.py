@@ -33,9 +33,17 @@ def test_schedulers_must_be_addresses(schedulers):
 
 
 def test_a_prompt_must_fit_into_a_message():
-    """A prompt limit that no message could reach is a mistake."""
+    """A prompt limit that no message could reach is a mistake, and so is a request larger than what is read."""
     with pytest.raises(BadSetting, match="max_prompt_bytes"):
-        RouterSettings(max_prompt_bytes=100, max_message_bytes=100)
+        RouterSettings(max_prompt_bytes=100, max_request_bytes=100)
+    with pytest.raises(BadSetting, match="max_message_bytes"):
+        RouterSettings(max_request_bytes=2**22, max_message_bytes=2**21)
+
+
+def test_all_kinds_of_calls_together_leave_room_for_health():
+    """Limits that would let other calls take every place are a mistake."""
+    with pytest.raises(BadSetting, match="room for health"):
+        RouterSettings(max_live_requests=8192)
 
 
 def test_every_field_is_described():

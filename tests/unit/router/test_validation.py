@@ -177,3 +177,10 @@ def test_bytes_are_counted_not_characters():
     two.parts.add(text="x")
     with pytest.raises(Refusal, match="11 bytes"):
         check_prompt_size(request(parts=two), small)
+
+
+@pytest.mark.parametrize("seconds", [3.2e7, 1e12, 9.3e12, 1e300, math.inf])
+def test_a_deadline_in_years_is_none(seconds):
+    """What does not fit into the scheduler's microseconds, or a timer, is no deadline; the call's own still holds."""
+    assert check_time_left(seconds, None) is None
+    assert check_time_left(seconds, 5.0) == 5.0

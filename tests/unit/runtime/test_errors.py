@@ -5,7 +5,7 @@ import pytest
 from google.rpc import error_details_pb2
 
 from services.runtime.errors import (
-    MAX_MESSAGE_LENGTH,
+    MAX_MESSAGE_BYTES,
     Refusal,
     deadline_exceeded,
     error_info,
@@ -59,7 +59,16 @@ def test_the_trailers_hold_the_same_status():
 def test_a_long_message_is_cut():
     """Trailers are bounded by clients, so that a message is bounded here."""
     refusal = invalid("x" * 100_000)
-    assert len(refusal.message) <= MAX_MESSAGE_LENGTH + 3
+    assert len(refusal.message) <= MAX_MESSAGE_BYTES
+
+
+def test_whatever_a_refusal_quotes_it_fits_into_trailers():
+    """Message, field, description and metadata are cut by their size on the wire, 8 KB with the worst of characters."""
+    huge = "\U0001f600" * 100_000
+    for refusal in (invalid_field(huge, huge), not_found(huge, "GONE", {"served": huge})):
+        size = 3 * len(refusal.message.encode())  # as grpc-message, where each byte is percent-encoded
+        size += sum(4 * len(value) // 3 for _, value in refusal.trailers())
+        assert size < 8192
 
 
 @pytest.mark.parametrize(

@@ -259,6 +259,16 @@ def test_a_bad_prompt_is_refused_with_its_field(prompt, field):
     assert refusal(model.render, prompt).field == field
 
 
+@pytest.mark.parametrize("role", ["user", "system", "assistant"])
+def test_token_ids_in_a_conversation_are_no_control_tokens(role):
+    """Whoever fills a message could end it and begin another's turn; in parts, which one author writes, they may stand."""
+    model = renderer()
+    token_id = min(model._tokenizer.control_id_set)
+    error = refusal(model.render, chat("x", [5, token_id], roles=("user", role)))
+    assert error.field == "chat.messages[1].content[0].token_ids.ids[1]"
+    assert model.render(parts([5, token_id])).tolist() == [5, token_id]
+
+
 def test_a_conversation_of_nothing_is_refused():
     """A template that renders to nothing leaves no token to go on from."""
     assert refusal(renderer("").render, chat("x")).field == "chat.messages"
