@@ -1,11 +1,15 @@
 """A handle on the executor's process, where it is in our pid namespace: its death is seen at once, and it can be killed.
 
 A pidfd names one process for good: unlike a pid it can never come to mean another one.
+
+Who says hello names the pid, and could name any process of our user. Only one whose command line is that of a Headway
+executor (`... serve executor ...`) is believed: the worst that a lie can do is to end some executor of ours.
 """
 
 import os
 import select
 import signal
+from pathlib import Path
 
 from services.runtime.lifecycle import pid_namespace
 from services.runtime.logging import get_logger
@@ -24,6 +28,11 @@ class ProcessHandle:
             self.fd = os.pidfd_open(pid)
         except (OSError, AttributeError) as error:  # gone already, or a kernel or platform without pidfds
             _log.info("executor cannot be watched as a process", pid=pid, reason=str(error))
+            return
+        # The pidfd came first: if its process has not ended by now, what was read is its own command line.
+        if not _runs_an_executor(pid) and not self.has_ended():
+            _log.warning("a pid that is no executor's was named; it will not be killed", pid=pid)
+            self.close()
 
     def kill(self) -> bool:
         """SIGKILL; False when the process is out of reach."""
@@ -49,3 +58,11 @@ class ProcessHandle:
         if self.fd is not None:
             os.close(self.fd)
             self.fd = None
+
+
+def _runs_an_executor(pid: int) -> bool:
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:  # gone, or not ours to look at
+        return False
+    return (b"serve", b"executor") in zip(words, words[1:], strict=False)

@@ -13,9 +13,18 @@ from services.scheduler.process_handle import ProcessHandle
 
 @pytest.fixture
 def child():
-    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+    with started("serve", "executor", "--flag") as process:
         yield process
         process.kill()
+
+
+def started(*words):
+    """A process that waits, with these words at the end of its command line."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", "print(flush=True); input()", *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    process.stdout.readline()  # it has a command line only once it has been executed
+    return process
 
 
 def test_a_death_is_seen_through_the_descriptor(child):
@@ -59,3 +68,15 @@ def test_a_process_that_is_gone_already_has_no_handle(child):
     child.kill()
     child.wait()
     assert ProcessHandle(child.pid, pid_namespace()).fd is None
+
+
+@pytest.mark.parametrize(
+    "words", [(), ("serve", "router"), ("executor",), ("executor", "serve"), ("serve", "router", "executor")]
+)
+def test_a_process_that_is_no_executor_is_not_killed(words):
+    """A peer that names the pid of any other process of our user gets no handle on it at all."""
+    with started(*words) as process:
+        handle = ProcessHandle(process.pid, pid_namespace())
+        assert (handle.fd, handle.has_ended(), handle.kill()) == (None, False, False)
+        assert process.poll() is None
+        process.kill()
