@@ -9,6 +9,7 @@ executor (`... serve executor ...`) is believed: the worst that a lie can do is 
 import os
 import select
 import signal
+from itertools import pairwise
 from pathlib import Path
 
 from services.runtime.lifecycle import pid_namespace
@@ -65,4 +66,4 @@ def _runs_an_executor(pid: int) -> bool:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except OSError:  # gone, or not ours to look at
         return False
-    return (b"serve", b"executor") in zip(words, words[1:], strict=False)
+    return (b"serve", b"executor") in pairwise(words)
