@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from headway.v1 import inference_pb2 as api
 
-from services.router.text.errors import InvalidPrompt, TextBusy
+from services.router.text.errors import InvalidPrompt, TextBusy, UnusableModel
 from services.router.text.text_model import TextModel, TextSettings
-from services.runtime.errors import Refusal, exhausted, invalid_field
+from services.runtime.errors import Refusal, exhausted, internal, invalid_field
 from services.runtime.logging import get_logger
 from services.wire.execution import ModelCard
 from services.wire.message import Int32Column
@@ -29,16 +29,25 @@ class ServedModel:
         """The tokens of the request's prompt, made off the event loop. Raises `Refusal`."""
         try:
             return await self.text.render(request.chat if request.WhichOneof("prompt") == "chat" else request.parts)
-        except (InvalidPrompt, TextBusy) as error:
-            raise _refusal_of(error) from error
+        except (InvalidPrompt, TextBusy, UnusableModel) as error:
+            raise self._refusal_of(error) from error
 
     async def detokenize(self, request: api.DetokenizeRequest) -> str:
         """The text of the request's tokens. Raises `Refusal`."""
         skip = request.skip_special_tokens if request.HasField("skip_special_tokens") else True
         try:
             return await self.text.detokenize(request.token_ids, skip_special_tokens=skip)
-        except (InvalidPrompt, TextBusy) as error:
-            raise _refusal_of(error) from error
+        except (InvalidPrompt, TextBusy, UnusableModel) as error:
+            raise self._refusal_of(error) from error
+
+    def _refusal_of(self, error: InvalidPrompt | TextBusy | UnusableModel) -> Refusal:
+        if isinstance(error, InvalidPrompt):
+            return invalid_field(error.field, error.message)
+        if isinstance(error, TextBusy):
+            return exhausted(str(error), "TOKENIZERS_BUSY", _BUSY_PAUSE_S)
+        # The model's owner's fault, and its words may quote the client's text: neither is told to the other.
+        log.error("the model's tokenizer failed on a request", model=self.card.name)
+        return internal()
 
 
 class ModelCache:
@@ -65,9 +74,3 @@ class ModelCache:
             # Not closed: requests may be at work with it; its threads end with its last user.
             self._models.popitem(last=False)
         return model
-
-
-def _refusal_of(error: InvalidPrompt | TextBusy) -> Refusal:
-    if isinstance(error, InvalidPrompt):
-        return invalid_field(error.field, error.message)
-    return exhausted(str(error), "TOKENIZERS_BUSY", _BUSY_PAUSE_S)

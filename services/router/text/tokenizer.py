@@ -13,6 +13,7 @@ from typing import Any
 import tokenizers
 
 from services.router.text.errors import UnusableModel
+from services.router.text.tokenizer_growth import check_growth
 from services.wire.execution import ModelCard
 
 MAX_TOKENIZER_BYTES = 256 * 2**20
@@ -25,6 +26,7 @@ class Tokenizer:
         # One text is encoded on one thread: the library's own pool would only take cores from other requests.
         os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
         document = _marked(_parsed(card.tokenizer_json), {*card.eos_ids.tolist(), card.bos_id})
+        check_growth(document)
         # Two instances, because the switch between the two ways of encoding is mutable and shared by all threads.
         self._recognising = _loaded(document)
         self._plain = _loaded(document)
@@ -70,7 +72,8 @@ class Tokenizer:
 
     def decode(self, token_ids: Sequence[int], *, skip_special_tokens: bool = True) -> str:
         """The text of all of `token_ids` together."""
-        text: str = self._recognising.decode(token_ids, skip_special_tokens=skip_special_tokens)
+        with _panics_named("the tokenizer fails on these tokens"):
+            text: str = self._recognising.decode(token_ids, skip_special_tokens=skip_special_tokens)
         return text
 
     def token(self, token_id: int) -> str | None:

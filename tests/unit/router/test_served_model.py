@@ -42,3 +42,21 @@ async def test_a_card_without_a_tokenizer_is_unusable():
     with pytest.raises(UnusableModel):
         await cache.get(fake_card(tokenizer_json="{}"))
     assert cache.find("f00d", "d1") is None
+
+
+async def test_a_tokenizer_that_fails_on_a_request_ends_that_request(monkeypatch):
+    """INTERNAL, in words that tell nothing of the tokenizer; the next request is answered."""
+    model = await ModelCache(max_prompt_bytes=1000).get(fake_card())
+
+    def fail(*_, **__):
+        raise UnusableModel("the tokenizer fails on this text: /models/secret")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(model.text._renderer, "render", fail)
+        broken.setattr(model.text._detokenizers, "decode", fail)
+        for failing in (model.render(request("hi")), model.detokenize(api.DetokenizeRequest(token_ids=[1]))):
+            with pytest.raises(Refusal) as caught:
+                await failing
+            assert caught.value.code == grpc.StatusCode.INTERNAL
+            assert "secret" not in caught.value.message
+    assert (await model.render(request("hi"))).tolist() == ids_of("hi")

@@ -82,6 +82,22 @@ def test_what_is_no_tokenizer_is_refused(tokenizer_json):
         Tokenizer(models.card(tokenizer_json))
 
 
+def test_a_panic_of_the_library_while_decoding_is_an_error_of_ours(monkeypatch):
+    """A panic is a BaseException, which would end the service: it is put in our words, as when encoding."""
+
+    class Panic(BaseException):
+        pass
+
+    class Panicking:
+        def decode(self, *_, **__):
+            raise Panic("index out of bounds")
+
+    tokenizer = Tokenizer(models.card())
+    monkeypatch.setattr(tokenizer, "_recognising", Panicking())
+    with pytest.raises(UnusableModel, match="these tokens"):
+        tokenizer.decode([1])
+
+
 def test_a_tokenizer_larger_than_the_model_is_refused():
     """A token id that the model cannot embed would fail in every prompt that has it."""
     with pytest.raises(UnusableModel, match="token id"):
