@@ -138,6 +138,7 @@ class Core:
     def load(self, at_us: int) -> Load:
         life, session = self._lifecycle, self._lifecycle.session
         pool = session.kv.pool if session else None
+        in_flight = session.flights[0] if session and session.flights else None
         return Load(
             running=len(session.running) if session else 0,
             waiting=len(life.queue),
@@ -145,9 +146,9 @@ class Core:
             free_blocks=pool.num_idle - pool.num_idle_cached if pool else 0,
             cached_blocks=pool.num_idle_cached if pool else 0,
             total_blocks=pool.num_blocks if pool else 0,
-            making_progress=self.is_idle or self._progress.is_recent(at_us),
+            making_progress=self.is_idle or self._progress.is_recent(at_us, in_flight),
             last_step_age_us=self._progress.last_step_age_us(at_us),
-            predicted_step_us=self._progress.full_step_us,
+            predicted_step_us=self._progress.predicted_us(in_flight),
             draining=self.is_draining,
         )
 
@@ -157,10 +158,7 @@ class Core:
         life = self._lifecycle
         sequences = life.registry.of_request(request.tenant, request.request_id)
         return ExplainByIdResponse(
-            sequences=tuple(
-                view(sequence, life, self._planner, self._progress.wait_us(life.queue, before=sequence))
-                for sequence in sequences
-            )
+            sequences=tuple(view(sequence, life, self._planner, self._progress) for sequence in sequences)
         )
 
     def preempt(self, router: int, handle: int) -> bool:

@@ -1,6 +1,8 @@
 """Progress: when steps ended, how long they take, and what that promises to those who wait."""
 
+from services.scheduler.core.flight import Flight
 from services.scheduler.core.queue import WaitingQueue
+from services.scheduler.core.running import Running
 from services.scheduler.core.sequence import Sequence
 from services.scheduler.core.session import Session
 from services.scheduler.core.settings import CoreSettings
@@ -9,8 +11,9 @@ from services.scheduler.core.step_time import StepTime
 STALL_US = 2_000_000
 STALL_STEPS = 5
 MIN_RETRY_US, MAX_RETRY_US = 100_000, 60_000_000
-MIN_TIME_LIMIT_US = 10_000_000
+MIN_TIME_LIMIT_US, MAX_TIME_LIMIT_US = 10_000_000, 120_000_000
 TIME_LIMIT_STEPS = 20
+SURELY_HUNG_STEPS = 5
 
 
 class Progress:
@@ -21,6 +24,7 @@ class Progress:
         self._token_budget = settings.token_budget
         self._moved_us = 0
         self._last_step_us = -1
+        self._last_num_tokens = 0
 
     def moved(self, at_us: int) -> None:
         """Something was computed, or there was nothing to compute until now."""
@@ -33,23 +37,33 @@ class Progress:
     def step_ended(self, num_tokens: int, step_us: int, at_us: int) -> None:
         self.step_time.observe(num_tokens, step_us)
         self._moved_us = self._last_step_us = at_us
+        self._last_num_tokens = num_tokens
 
     @property
     def full_step_us(self) -> int:
         """How long a step that uses the whole budget is predicted to take."""
         return self.step_time.predict_us(self._token_budget)
 
-    def is_recent(self, at_us: int) -> bool:
-        """Whether the newest step is no older than one that is late."""
-        return at_us - self._moved_us <= max(STALL_US, STALL_STEPS * self.full_step_us)
+    def predicted_us(self, in_flight: Flight | None) -> int:
+        """Of the step that the executor computes now; while it computes none, of one like the newest."""
+        return self.step_time.predict_us(in_flight.num_tokens if in_flight else self._last_num_tokens)
+
+    def is_recent(self, at_us: int, in_flight: Flight | None) -> bool:
+        """Whether the newest step is no older than one that is late; `in_flight` is the step computed now, if any."""
+        return at_us - self._moved_us <= max(STALL_US, STALL_STEPS * self.predicted_us(in_flight))
 
     def last_step_age_us(self, at_us: int) -> int:
         """0 before the first."""
         return max(0, at_us - self._last_step_us) if self._last_step_us >= 0 else 0
 
-    def time_limit_us(self, predicted_us: int) -> int:
-        """A step older than this is hung."""
-        return max(MIN_TIME_LIMIT_US, TIME_LIMIT_STEPS * predicted_us)
+    def time_limit_us(self, num_tokens: int) -> int:
+        """A step older than this is hung: twenty predictions, but at least 10 s and at most 120 s.
+
+        Only a size known to take longer than 24 s has more than that: five predictions. It costs an executor its life,
+        so a step larger than any seen is given what it may take at worst; readiness does not wait for it.
+        """
+        most_us = max(MAX_TIME_LIMIT_US, SURELY_HUNG_STEPS * self.step_time.predict_us(num_tokens))
+        return min(most_us, max(MIN_TIME_LIMIT_US, TIME_LIMIT_STEPS * self.step_time.longest_us(num_tokens)))
 
     def wait_us(self, queue: WaitingQueue, before: Sequence | None = None) -> int:
         """How long the prompts that wait (those before `before`) take to compute with all of the budget."""
@@ -59,6 +73,20 @@ class Progress:
                 break
             num_tokens += sequence.num_stored
         return -(-num_tokens // self._token_budget) * self.full_step_us
+
+    def turnover_us(self, running: Running, num_ends: int) -> int:
+        """How long until so many of the running have ended; -1: fewer run, or no step has been measured.
+
+        All are taken to go on to their limits: one that draws a stop token, or is cancelled, ends sooner.
+        """
+        if num_ends < 1:
+            return 0
+        remaining = sorted(sequence.limit - running.known(sequence) for sequence in running)
+        step_us = self.step_time.predict_us(min(len(remaining), self._token_budget))
+        if num_ends > len(remaining) or not step_us:
+            return -1
+        num_turns = -(-len(remaining) // self._token_budget)  # steps until each has decoded one token
+        return remaining[num_ends - 1] * num_turns * step_us
 
     def retry_after_us(self, queue: WaitingQueue) -> int:
         """When half of the queue has gone, by the model of `wait_us`."""

@@ -33,7 +33,7 @@ class Steps:
         self._lifecycle.num_steps += 1
         predicted_us = self._progress.step_time.predict_us(draft.num_tokens)
         started, paused = running.tell()
-        time_limit_us = self._progress.time_limit_us(predicted_us)
+        time_limit_us = self._progress.time_limit_us(draft.num_tokens)
         plan = draft.seal(
             session.num_plans,
             released=running.take_released(),

@@ -1,3 +1,6 @@
+import numpy as np
+
+from services.scheduler.core.flight import Flight
 from services.scheduler.core.progress import MAX_RETRY_US, MIN_RETRY_US, Progress
 from services.scheduler.core.queue import WaitingQueue
 from services.scheduler.core.settings import CoreSettings
@@ -12,16 +15,50 @@ def progress(step_us: int = 1000) -> Progress:
 
 def test_progress_is_recent_for_two_seconds_or_five_steps():
     """Whichever is longer."""
-    assert progress().is_recent(12_000_000)
-    assert not progress().is_recent(12_000_001)
-    assert progress(1_000_000).is_recent(15_000_000)
-    assert not progress(1_000_000).is_recent(15_000_001)
+    assert progress().is_recent(12_000_000, None)
+    assert not progress().is_recent(12_000_001, None)
+    assert progress(1_000_000).is_recent(15_000_000, None)
+    assert not progress(1_000_000).is_recent(15_000_001, None)
+
+
+def flight(num_tokens: int) -> Flight:
+    nobody = np.empty(0, np.intp)
+    return Flight(1, 1, 0, 0, num_tokens, nobody, nobody, np.empty(0, np.int32), ())
+
+
+def test_a_decode_is_late_by_its_own_prediction():
+    """After decodes of 50 ms a hung decode is late after 2 s, whatever a step of the full budget might take."""
+    made = Progress(CoreSettings(token_budget=512))
+    for _ in range(20):
+        made.step_ended(1, 50_000, at_us=0)
+    made.step_ended(512, 3_000_000, at_us=0)
+    assert made.predicted_us(flight(1)) == 50_000
+    assert made.is_recent(2_000_000, flight(1))
+    assert not made.is_recent(2_000_001, flight(1))
+    assert made.is_recent(15_000_000, flight(512))
+    assert not made.is_recent(15_000_001, flight(512))
+
+
+def test_decodes_alone_inflate_no_promise():
+    """A full step of unknown length is late within 10 s, a plan hung within 120 s, and a retry delay stays short."""
+    made = Progress(CoreSettings(token_budget=512))
+    for _ in range(20):
+        made.step_ended(1, 50_000, at_us=0)
+    assert not made.is_recent(10_000_000, flight(512))
+    assert made.time_limit_us(1) == 10_000_000
+    assert made.time_limit_us(512) == 120_000_000
+    queue = WaitingQueue(max_requests=9, max_tokens=10_000)
+    queue.join(sequence(prompt=512))
+    assert made.retry_after_us(queue) <= 1_000_000
 
 
 def test_a_step_is_hung_after_twenty_predictions_but_never_within_ten_seconds():
-    """Zero, no limit, is never given."""
-    assert progress().time_limit_us(0) == 10_000_000
-    assert progress().time_limit_us(1_000_000) == 20_000_000
+    """Nor after two minutes, unless five predictions are more."""
+    assert Progress(CoreSettings()).time_limit_us(100) == 10_000_000
+    assert progress().time_limit_us(100) == 10_000_000
+    assert progress(1_000_000).time_limit_us(100) == 20_000_000
+    assert progress(10_000_000).time_limit_us(100) == 120_000_000
+    assert progress(30_000_000).time_limit_us(100) == 150_000_000
 
 
 def test_the_queue_model_counts_the_steps_of_the_prompts_before():
