@@ -1,11 +1,16 @@
 """The scheduler process: puts its parts together, serves, and ends."""
 
+import contextlib
+import errno
+import itertools
+import os
 import secrets
 import sys
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from importlib.metadata import version
+from io import FileIO
 from pathlib import Path
 
 import zmq
@@ -91,10 +96,24 @@ def _open_recorder(path: str, settings: CoreSettings, stack: ExitStack) -> Recor
     if not path:
         return None
     try:
-        file = stack.enter_context(Path(path).open("wb"))  # noqa: SIM115 the stack closes it
+        file = stack.enter_context(_new_file(path))
     except OSError as error:
         raise BadSetting(f"cannot write the event log {path!r}: {error.strerror}") from None
+    _log.info("recording", event_log=file.name)
     return Recorder(file, settings, build=version("headway-llm"))
+
+
+def _new_file(path: str) -> FileIO:
+    """The first of PATH, PATH.1, PATH.2 and so on that is not there: what an earlier process wrote is kept.
+
+    Without a buffer, so that a killed process leaves what it has recorded.
+    """
+    if Path(path).is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    for name in itertools.chain([path], (f"{path}.{number}" for number in itertools.count(1))):
+        with contextlib.suppress(FileExistsError):
+            return Path(name).open("xb", buffering=0)
+    raise AssertionError("the numbers never end")
 
 
 def _clock_us() -> Callable[[], int]:

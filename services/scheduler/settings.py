@@ -47,7 +47,7 @@ class SchedulerSettings:
     drain_timeout_s: float = 60.0
     """After SIGTERM, live sequences have so long to finish."""
     record: str = ""
-    """A file for the event log; empty: none is kept."""
+    """A file for the event log; empty: none is kept. One that is there is kept, and PATH.1, PATH.2 and so on are tried."""
     log_level: LogLevel = "info"
     """Quieter than this is not logged."""
     log_format: LogFormat = "console"

@@ -1,6 +1,7 @@
 """Faults at a scheduler and its executor: every stream ends with the tokens of an unfaulted run."""
 
 import asyncio
+import dataclasses
 import secrets
 import signal
 import time
@@ -16,6 +17,7 @@ from services.wire.execution import (
     ExecutorHeartbeat,
     ExecutorHello,
     FromExecutor,
+    Reset,
     StepResult,
     ToExecutor,
     main_identity,
@@ -117,6 +119,62 @@ async def test_a_hung_step_costs_the_executor_its_life(cluster, new_router):
     await until_health(router.channel, wanted=False)
     assert await exit_code(executor, 30) == -signal.SIGKILL
     assert "older than its limit" in cluster.log(cluster.processes[0])
+
+
+async def test_a_step_that_hangs_after_fast_ones_costs_readiness_within_seconds(cluster, new_router):
+    """After decodes of 50 ms an executor that beats but answers no more is late after 2 s, not after minutes."""
+    cluster.start_scheduler()
+    router = await new_router()
+    with zmq.Context() as context, context.socket(zmq.DEALER) as main:
+        main.setsockopt(zmq.LINGER, 0)
+        main.setsockopt(zmq.IDENTITY, main_identity(9))
+        main.connect(cluster.executor_endpoint)
+        hangs = asyncio.Event()
+        playing = asyncio.create_task(_play_executor(main, hangs))
+        await router.ready()
+        await router.send(submit(1, prompt=b"x", max_tokens=1000))
+        await router.until(lambda: len(router.tokens[1]) > 20)
+        await until_health(router.channel, wanted=True)
+        hangs.set()
+        assert await until_health(router.channel, wanted=False, timeout_s=10.0) > 1.5
+        assert router.loads[-1].predicted_step_us < 200_000
+        assert 1 not in router.ends
+        playing.cancel()
+
+
+async def _play_executor(main, hangs):
+    """Steps of 50 ms until `hangs` is set, heartbeats for ever."""
+    executor, session = SimulatedExecutor(), 0
+    identity = {"instance": 9, "pid": 0, "pid_namespace": 0}
+    main.send(codec.encode(FromExecutor(session=0, body=ExecutorHello(**identity))))
+    while True:
+        main.send(codec.encode(FromExecutor(session=session, body=ExecutorHeartbeat(**identity))))
+        if not await asyncio.to_thread(main.poll, 200):
+            continue
+        frame = codec.decode(ToExecutor, main.recv())
+        if isinstance(frame.body, Reset):
+            session, answer = frame.session, executor.reset(frame.session, frame.body)
+        elif hangs.is_set():
+            continue
+        else:
+            await asyncio.sleep(0.05)
+            answer = dataclasses.replace(executor.step(frame.body), step_us=50_000)
+        main.send(codec.encode(FromExecutor(session=session, body=answer)))
+
+
+async def test_each_scheduler_process_keeps_an_event_log_of_its_own(cluster, new_router):
+    """After kill -9 the successor leaves the log of the incident alone, and that holds all that happened."""
+    log = cluster.directory / "events.log"
+    cluster.start_executor(simulated_step_fixed_us=3000)
+    for _ in range(3):
+        scheduler = cluster.start_scheduler(record=log)
+        router = await new_router()
+        await router.ready()
+        await _start_streams(router, num_streams=1, max_tokens=2000)
+        scheduler.kill()
+        scheduler.wait()
+    for path in (log, log.with_name("events.log.1"), log.with_name("events.log.2")):
+        assert replay(path).num_plans > 5
 
 
 async def test_a_new_scheduler_takes_over_a_living_executor(cluster, new_router):
