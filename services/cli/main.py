@@ -36,6 +36,7 @@ for _name, _where, _help in (
     ("demo", "demo:demo", "Stream eight prompts at once and show the latencies."),
     ("model", "model:app", "Fetch, add, list, verify and inspect models."),
     ("health", "health:health", "Say whether a server serves; the exit code is for probes."),
+    ("replay", "replay:replay", "Run a scheduler's recorded event log again, to see whether it decides the same."),
     ("config", "config:app", "Show the effective settings and where each comes from."),
 ):
     app.command(f"services.cli.{_where}", name=_name, help=_help)
