@@ -98,6 +98,22 @@ def test_two_prompts_that_do_not_fit_together_are_computed_at_most_twice():
 
 @pytest.mark.parametrize("depth", [1, 2])
 @pytest.mark.parametrize("prefix_cache", [False, True])
+def test_two_that_grow_until_they_do_not_fit_together_are_computed_at_most_twice(prefix_cache: bool, depth: int):
+    """Small prompts that grow to 0.7 pool each run side by side until one gives way; it comes back once."""
+    engine = StrictEngine(num_blocks=20)
+    d = driver(engine, prefix_cache=prefix_cache, pipeline_depth=depth)
+    answers = [d.submit(tokens(20, seed), max_tokens=204, seed=seed, sampling=ENDLESS) for seed in range(2)]
+    d.run()
+    assert max(record.decode_tokens for record in d.records) == 2, "they never competed"
+    assert sum(record.preempted for record in d.records) == 1
+    assert answers[0].finished.bill.recomputed_tokens == 0
+    assert prefix_cache or answers[1].finished.bill.recomputed_tokens > 0
+    assert all(is_right(answer) for answer in answers)
+    assert engine.num_computed <= 2 * ideal(answers)
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+@pytest.mark.parametrize("prefix_cache", [False, True])
 @pytest.mark.parametrize("num_blocks", [12, 20, 31])
 def test_sequences_that_outgrow_the_pool_are_computed_at_most_twice(num_blocks: int, prefix_cache: bool, depth: int):
     """Many that grow from a tenth of the pool to more than a half: preempted, never back and forth."""
