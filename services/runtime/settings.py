@@ -96,7 +96,7 @@ def load(kind: type[T], process: str, flags: Sequence[str] = ()) -> Loaded[T]:
 def reason_of(error: CycloptsError) -> str:
     """The library's words for a bad flag or value, in one line."""
     if isinstance(error, UnusedCliTokensError):
-        return f"{' '.join(error.unused_tokens or ())!r} is one argument too many; see --help"
+        return f"{' '.join(error.unused_tokens or ())!r} is more than this command takes; see --help"
     return " ".join(str(error).split())
 
 
