@@ -74,6 +74,11 @@ class Oracle:
             prompt_logprobs=_logprobs(self._model(ids).logits[0, :-1], prompt[1:]),
         )
 
+    @torch.inference_mode()
+    def distributions(self, token_ids: Sequence[int]) -> torch.Tensor:
+        """For each place, the log-probabilities of all tokens that may come next."""
+        return torch.log_softmax(self._model(torch.tensor([token_ids])).logits[0].double(), dim=-1)
+
 
 def _logprobs(logits: torch.Tensor, tokens: Sequence[int]) -> list[float]:
     """The log-probability of each token under its row of logits."""
