@@ -17,10 +17,11 @@ SETTINGS = {
     "HEADWAY_EXECUTOR_SIMULATED_STEP_FIXED_US": "500",
     "HEADWAY_EXECUTOR_SIMULATED_NUM_BLOCKS": "300",  # crowded: sequences are preempted
     "HEADWAY_SCHEDULER_MAX_SLOTS": "16",
-    "HEADWAY_SCHEDULER_MAX_WAITING_REQUESTS": "40",  # some find the queue full
+    "HEADWAY_SCHEDULER_MAX_WAITING_REQUESTS": "20",  # some find the queue full
 }
 CONCURRENCY = 64
 PATIENCE_S = 60.0
+MAX_GROWTH_KIB = 1024  # or 1 %, of each process over the last round
 NO_RETRY = RetryPolicy(max_attempts=1)  # a refusal is counted, not waited out
 
 
@@ -150,23 +151,24 @@ async def test_nothing_is_held_after_hundreds_of_mixed_requests(tmp_path, runtim
 @pytest.mark.deep
 @pytest.mark.timeout(900)
 async def test_memory_is_flat_over_two_thousand_more(tmp_path, runtime_dir):
-    """After 2,000 mixed requests the memory of the three processes does not grow over a further 2,000."""
+    """After 2,000 mixed requests and 2,000 more, the three processes' memory does not grow over a third 2,000."""
     with serve(tmp_path, environment=SETTINGS) as served:
         children = served.children()
+        ended, held = Counter(), []
         async with AsyncClient(served.address, retry=NO_RETRY) as client:
-            ended = await Mix(client, seed=2).run(2000)
-            assert_nothing_held(await settle(scheduler_socket(runtime_dir)))
-            before = {name: footprint(pid) for name, pid in children.items()}
-            ended += await Mix(client, seed=3).run(2000)
-            assert_nothing_held(await settle(scheduler_socket(runtime_dir)))
-            after = {name: footprint(pid) for name, pid in children.items()}
+            for round_number in range(3):
+                ended += await Mix(client, seed=2 + round_number).run(2000)
+                assert_nothing_held(await settle(scheduler_socket(runtime_dir)))
+                held.append({name: footprint(pid) for name, pid in children.items()})
         assert served.children() == children, served.said()
         assert "ServerFault" not in ended
-        print(f"\nended: {dict(ended)}\nbefore {before}\nafter  {after}")
+        print("", f"ended: {dict(ended)}", *held, sep="\n")
+        _, before, after = held
         for name in children:
-            assert after[name].resident_kib < before[name].resident_kib * 1.03 + 2048, (name, before, after)
-            assert after[name].descriptors <= before[name].descriptors + 2
-            assert after[name].threads <= before[name].threads + 2
+            allowed_kib = max(MAX_GROWTH_KIB, before[name].resident_kib // 100)
+            assert after[name].resident_kib - before[name].resident_kib < allowed_kib, (name, held)
+            assert after[name].descriptors <= before[name].descriptors + 2, (name, held)
+            assert after[name].threads <= before[name].threads + 2, (name, held)
 
 
 def test_the_platform_tells_what_a_process_holds():
