@@ -1,20 +1,19 @@
-"""A model's chat template: jinja2 in a sandbox, with an allowance of work, time and output.
+"""A model's chat template: jinja2 in a sandbox, with an allowance of work, time, memory and output.
 
 A template arrives inside a model file: it is code from a stranger. What bounds it:
   * the sandbox: no attribute, method or global that reaches Python; nothing that it is given can be changed;
-  * every loop turn and every call spends from an allowance, which also looks at the clock;
-  * what `+`, `~`, `*`, `**`, `%` and `range` make is limited in size, and output is counted while it is made.
-What does not: a single filter or method that builds a huge string at once (`'x'.ljust(10**9)`) cannot be interrupted in a
-thread. A template is therefore tried first in a process of its own, with limits that the kernel enforces
-(`template_probe`), and is only served when that went well.
+  * nothing is worked out while it is compiled: all of its work happens in renderings, under a meter;
+  * every loop turn, call, filter, comparison and output spends from an allowance, which also looks at the clock;
+  * every value that it makes is bounded, where that is needed before it is made, and paid for (`template_meter`), and it
+    can only call what is known to make no more than that (`template_bounds`).
+What remains: a single operation on the largest value that is allowed (8 million characters, half a million items) cannot be
+interrupted, and takes up to a second or so beyond the deadline; a rendering may hold some hundred megabytes while it lasts.
+A template is tried first in a process of its own, with limits that the kernel enforces (`template_probe`), and is
+only served when that went well.
 """
 
 import json
-import re
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextvars import ContextVar
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, NoReturn
 
@@ -22,78 +21,124 @@ import jinja2
 from jinja2 import nodes
 from jinja2.ext import Extension, loopcontrols
 from jinja2.parser import Parser
-from jinja2.runtime import Context, Undefined
-from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2.runtime import Context, Undefined, str_join
+from jinja2.sandbox import ImmutableSandboxedEnvironment, SandboxedFormatter
+from jinja2.utils import Namespace, pass_context
 from jinja2.visitor import NodeTransformer
+from markupsafe import escape
 
+from services.router.text import template_meter
 from services.router.text.errors import TemplateBroken, TemplateRefused, TemplateTooCostly
+from services.router.text.template_bounds import MeteredFields, bound_filters, call_bounded, check_percent, metered
+from services.router.text.template_meter import Allowance, Meter, current
 
 MAX_TEMPLATE_BYTES = 2**20
 _MAX_NUMBER_BITS = 4096
 _REASON_CHARS = 300
 
 
-@dataclass(frozen=True, slots=True)
-class Allowance:
-    """What one rendering may use."""
-
-    operations: int = 1_000_000  # loop turns and calls
-    seconds: float = 5.0
-    output_chars: int = 32 * 2**20
-
-
-class _Meter:
-    """What is left of an allowance during one rendering."""
-
-    def __init__(self, allowance: Allowance) -> None:
-        self._operations_left = allowance.operations
-        self._deadline = time.monotonic() + allowance.seconds
-        self.output_chars = allowance.output_chars
-
-    def spend(self) -> None:
-        self._operations_left -= 1
-        if self._operations_left < 0:
-            raise TemplateTooCostly("the chat template takes too many steps")
-        if time.monotonic() > self._deadline:
-            raise TemplateTooCostly("the chat template takes too long")
-
-
-_meter: ContextVar[_Meter] = ContextVar("meter")
+_OPERATORS = frozenset(ImmutableSandboxedEnvironment.default_binop_table)
 
 
 class _Metering(NodeTransformer):
-    """Rewrites a parsed template so that each loop pays for its turns and each `~` is measured."""
+    """Rewrites a parsed template so that whatever makes or looks through a value is metered."""
 
-    def visit_For(self, node: nodes.For) -> nodes.Node:  # noqa: N802 (jinja2's name)
+    def visit_For(self, node: nodes.For) -> nodes.Node:  # noqa: N802 (jinja2's names, here and below)
         self.generic_visit(node)
-        node.iter = nodes.Filter(node.iter, "metered", [], [], None, None, lineno=node.lineno)
+        node.iter = _through("turns", node.iter)
         return node
 
-    def visit_Concat(self, node: nodes.Concat) -> nodes.Node:  # noqa: N802 (jinja2's name)
+    def visit_Concat(self, node: nodes.Concat) -> nodes.Node:  # noqa: N802
         self.generic_visit(node)
-        return nodes.Filter(node, "measured", [], [], None, None, lineno=node.lineno)
+        return _through("pasted", nodes.Tuple(node.nodes, "load", lineno=node.lineno))
+
+    def visit_List(self, node: nodes.List | nodes.Dict | nodes.Tuple) -> nodes.Node:  # noqa: N802
+        self.generic_visit(node)
+        is_constant = not isinstance(node, nodes.Dict) and all(isinstance(item, nodes.Const) for item in node.items)
+        return node if is_constant or getattr(node, "ctx", "load") != "load" else _through("made", node)
+
+    visit_Dict = visit_Tuple = visit_List  # noqa: N815
+
+    def visit_Getitem(self, node: nodes.Getitem) -> nodes.Node:  # noqa: N802
+        self.generic_visit(node)
+        return _through("made", node) if isinstance(node.arg, nodes.Slice) else node
+
+    def visit_Name(self, node: nodes.Name) -> nodes.Node:  # noqa: N802
+        """What a macro is given beyond its parameters comes as a list that nobody has made."""
+        return _through("made", node) if node.ctx == "load" and node.name in ("varargs", "kwargs") else node
+
+    def visit_Compare(self, node: nodes.Compare | nodes.Test) -> nodes.Node:  # noqa: N802
+        self.generic_visit(node)
+        return _through("counted", node)
+
+    visit_Test = visit_Compare  # noqa: N815
+
+    def visit_TemplateData(self, node: nodes.TemplateData) -> nodes.Node:  # noqa: N802
+        """Text between tags is paid for like any output: it may be inside a loop inside a macro."""
+        return nodes.Const(node.data, lineno=node.lineno)
+
+    def visit_ScopedEvalContextModifier(self, node: nodes.Node) -> NoReturn:  # noqa: N802
+        raise TemplateBroken(f"the chat template escapes for HTML (line {node.lineno}), which is not served")
+
+    visit_EvalContextModifier = visit_ScopedEvalContextModifier  # noqa: N815
+
+
+def _through(name: str, node: nodes.Node) -> nodes.Filter:
+    assert isinstance(node, nodes.Expr)
+    return nodes.Filter(node, name, [], [], None, None, lineno=node.lineno)
+
+
+class _Formatter(MeteredFields, SandboxedFormatter):
+    """`str.format` in the sandbox, metered."""
 
 
 class _Environment(ImmutableSandboxedEnvironment):
-    """The sandbox, with every loop, call and growing text metered."""
+    """The sandbox, where all that a template makes is metered."""
 
-    intercepted_binops = frozenset({"+", "*", "**", "%"})
+    intercepted_binops = _OPERATORS
 
     def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
         template = super()._parse(source, name, filename)
         _Metering().visit(template)
+        template.set_environment(self)
         return template
 
-    def call(self, context: Context, obj: Any, *args: Any, **kwargs: Any) -> Any:
-        _meter.get().spend()
-        return super().call(context, obj, *args, **kwargs)
+    def call(self, context: Context, obj: Any, /, *args: Any, **kwargs: Any) -> Any:
+        def call(function: Any, /, *args: Any, **kwargs: Any) -> Any:
+            return super(_Environment, self).call(context, function, *args, **kwargs)
+
+        return call_bounded(obj, call, args, kwargs)
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
-        if _text_size(operator, left, right) > _meter.get().output_chars:
-            raise TemplateTooCostly("the chat template builds too long a text")
+        meter = current()
+        meter.spend()
+        if operator == "%" and isinstance(left, str):
+            check_percent(meter, left, right)
+        meter.check(_text_size(operator, left, right))
         if _number_bits(operator, left, right) > _MAX_NUMBER_BITS:
             raise TemplateTooCostly("the chat template builds too large a number")
-        return super().call_binop(context, operator, left, right)
+        return meter.made(super().call_binop(context, operator, left, right))
+
+    def getitem(self, obj: Any, argument: Any) -> Any:
+        current().spend()
+        return super().getitem(obj, argument)
+
+    def getattr(self, obj: Any, attribute: str) -> Any:
+        current().spend()
+        return super().getattr(obj, attribute)
+
+    def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
+        name = getattr(value, "__name__", "") if super().wrap_str_format(value) else ""
+        if not name:
+            return None
+        form: str = value.__self__
+
+        def wrapped(*args: Any, **kwargs: Any) -> str:
+            if name == "format_map":
+                (kwargs,), args = args, ()
+            return _Formatter(self).vformat(form, args, kwargs)
+
+        return wrapped
 
 
 def _text_size(operator: str, left: Any, right: Any) -> int:
@@ -104,9 +149,6 @@ def _text_size(operator: str, left: Any, right: Any) -> int:
     if operator == "*":
         times = right if left_size else left
         return (left_size or right_size) * times if isinstance(times, int) else 0
-    if operator == "%" and isinstance(left, str):
-        # The widths that a format asks for stand in it as digits.
-        return left_size + len(str(right)) + sum(int(width) for width in re.findall(r"[0-9]{1,18}", left))
     return 0
 
 
@@ -129,36 +171,62 @@ class _Generation(Extension):
         return parser.parse_statements(("name:endgeneration",), drop_needle=True)
 
 
-class _Metered:
+class _Turns:
     """Iterates once over `items`, paying for each."""
 
     def __init__(self, items: Any) -> None:
         self._items = items
 
     def __iter__(self) -> Iterator[Any]:
-        spend = _meter.get().spend
+        spend = current().spend
         for item in self._items:
             spend()
             yield item
 
 
-class _SizedMetered(_Metered):
+class _SizedTurns(_Turns):
     """The same with a length, so that `loop.length` and `loop.last` need not run ahead."""
 
     def __len__(self) -> int:
         return len(self._items)
 
 
-def _metered(items: Any) -> Any:
+def _turns(items: Any) -> Any:
     if isinstance(items, Undefined):  # jinja2 has its own word for a name that is not there
         return items
-    return (_SizedMetered if hasattr(items, "__len__") else _Metered)(items)
+    return (_SizedTurns if hasattr(items, "__len__") else _Turns)(items)
 
 
-def _measured(text: str) -> str:
-    if len(text) > _meter.get().output_chars:
-        raise TemplateTooCostly("the chat template builds too long a text")
+def _made(value: Any) -> Any:
+    """A list, a slice or the like that the template has just made."""
+    return value
+
+
+def _counted(value: Any) -> Any:
+    current().spend()
+    return value
+
+
+def _pasted(parts: tuple[Any, ...]) -> str:
+    """What `~` makes."""
+    current().size(parts)
+    return str_join(parts)
+
+
+@pass_context  # which also tells the compiler that it cannot be worked out beforehand
+def _shown(_: Context, value: Any) -> str:
+    """What an output writes."""
+    meter = current()
+    meter.spend()
+    text: str = meter.made(value if type(value) is str else str(value))
     return text
+
+
+class _Namespace(Namespace):
+    """Does not show what it holds: that can change after it was measured."""
+
+    def __repr__(self) -> str:
+        return "<namespace>"
 
 
 def _raise_exception(message: object) -> NoReturn:
@@ -183,12 +251,25 @@ def _to_json(
 
 
 def _environment() -> _Environment:
-    environment = _Environment(trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols, _Generation])
-    environment.filters["metered"] = _metered
-    environment.filters["measured"] = _measured
+    environment = _Environment(
+        trim_blocks=True,
+        lstrip_blocks=True,
+        extensions=[loopcontrols, _Generation],
+        optimized=False,  # it would work out constant expressions where no meter runs
+        finalize=_shown,
+    )
     environment.filters["tojson"] = _to_json
+    environment.filters["e"] = environment.filters["escape"] = lambda value: str(escape(value))
+    bound_filters(environment.filters)
+    environment.filters["safe"] = metered(str)  # nothing is escaped here
+    environment.filters["made"] = metered(_made)
+    environment.filters["pasted"] = metered(_pasted)
+    environment.filters["turns"] = _turns
+    environment.filters["counted"] = _counted
+    environment.globals["namespace"] = _Namespace
     environment.globals["raise_exception"] = _raise_exception
     environment.globals["strftime_now"] = _strftime_now
+    del environment.globals["lipsum"]  # makes text out of nothing
     return environment
 
 
@@ -205,8 +286,10 @@ class ChatTemplate:
         self._special_tokens = dict(special_tokens or {})
         try:
             self._template = _environment().from_string(source)
-        except (jinja2.TemplateError, RecursionError, SyntaxError, ValueError) as error:
+        except (jinja2.TemplateError, SyntaxError, ValueError) as error:
             raise TemplateBroken(f"the chat template is not valid: {error}") from error
+        except (RecursionError, MemoryError) as error:
+            raise TemplateTooCostly("the chat template nests too deep or takes too much memory") from error
 
     def render(self, messages: Sequence[Mapping[str, str]], *, add_generation_prompt: bool = True) -> str:
         """The conversation as the model reads it. Raises a `TemplateError`."""
@@ -217,12 +300,12 @@ class ChatTemplate:
             "tools": None,  # templates ask `tools is not none`
             "documents": None,
         }
-        meter = _Meter(self._allowance)
-        token = _meter.set(meter)
+        meter = Meter(self._allowance)
+        token = template_meter.enter(meter)
         try:
             return _guarded(lambda: _collected(self._template.generate(variables), meter.output_chars))
         finally:
-            _meter.reset(token)
+            template_meter.leave(token)
 
 
 def _collected(pieces: Iterable[str], most_chars: int) -> str:
