@@ -209,7 +209,8 @@ def _counted(value: Any) -> Any:
 
 def _pasted(parts: tuple[Any, ...]) -> str:
     """What `~` makes."""
-    current().size(parts)
+    meter = current()
+    meter.check(sum(meter.size(part).weight for part in parts))
     return str_join(parts)
 
 

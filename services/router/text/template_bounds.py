@@ -264,7 +264,7 @@ def call_bounded(function: Any, call: Callable[..., Any], args: tuple[Any, ...],
         allowed = _NUMBER_METHODS if isinstance(owner, int | float) else _CONTAINER_METHODS
         if function.__name__ not in allowed or isinstance(owner, type):
             raise TemplateBroken(f"the chat template calls {function.__name__}, which is not served")
-    return meter.made(call(function, *args, **kwargs))
+    return meter.made(call(function, *args, **kwargs), with_items=isinstance(owner, str))
 
 
 def _checked_method(

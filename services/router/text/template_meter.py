@@ -30,7 +30,7 @@ class Allowance:
     built_chars: int = 128 * 2**20  # of all values together, also of those that are gone
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Size:
     """How large a value is, with all that is nested in it."""
 
@@ -52,6 +52,9 @@ class Meter:
         self.output_chars = allowance.output_chars
         self._value_chars = min(allowance.value_chars, allowance.output_chars)
         self._built_left = allowance.built_chars
+        # A list that holds others of which the sizes are known need not be walked to its leaves. Each value is kept beside
+        # its size, so that no other can come to have its id; none of them can change.
+        self._known: dict[int, tuple[Any, Size]] = {}
 
     def spend(self) -> None:
         """Pays for an operation."""
@@ -68,13 +71,36 @@ class Meter:
 
     def size(self, value: Any) -> Size:
         """The size of `value`, refused when it is more than a value may have."""
-        size = Size()
-        self._add(size, value, 0)
+        if isinstance(value, str):
+            self.check(len(value))
+            return Size(chars=len(value))
+        if not is_container(value):
+            return Size()
+        if known := self._known.get(id(value)):
+            return known[1]
+        chars = nodes = nesting = 0
+        parts: list[Collection[Any]] = [value.keys(), value.values()] if isinstance(value, Mapping) else [value]
+        for part in parts:
+            nodes += len(part)
+            for item in part:
+                if isinstance(item, str):
+                    chars += len(item)
+                elif is_container(item):
+                    inner = self.size(item)
+                    chars, nodes, nesting = chars + inner.chars, nodes + inner.nodes, max(nesting, inner.nesting)
+                    self.check(chars + nodes * _NODE_CHARS)
+        size = Size(chars, nodes, nesting + 1)
         self.check(size.weight)
+        if size.nesting > _MAX_NESTING:
+            raise TemplateTooCostly("the chat template nests too deep")
+        self._known[id(value)] = (value, size)
         return size
 
-    def made(self, value: Any) -> Any:
-        """`value`, which is new: measured and paid for. One that is lazy pays when it gives its items."""
+    def made(self, value: Any, *, with_items: bool = False) -> Any:
+        """`value`, which is new: measured and paid for, and with it the texts in it if these are new too.
+
+        One that is lazy pays when it gives its items.
+        """
         if isinstance(value, str):
             self.check(len(value))
             self._pay(len(value))
@@ -82,8 +108,8 @@ class Meter:
             if value.bit_length() > _MAX_NUMBER_BITS:
                 raise TemplateTooCostly("the chat template builds too large a number")
         elif is_container(value):
-            self.size(value)
-            self._pay(len(value) * _ITEM_CHARS)
+            size = self.size(value)
+            self._pay(len(value) * _ITEM_CHARS + (size.chars if with_items else 0))
         elif isinstance(value, Iterator):
             return self._paying(value)
         return value
@@ -97,21 +123,6 @@ class Meter:
         for item in items:
             self.spend()
             yield self.made(item) if is_container(item) else item
-
-    def _add(self, size: Size, value: Any, nesting: int) -> None:
-        if isinstance(value, str):
-            size.chars += len(value)
-        if not is_container(value):
-            return
-        if nesting == _MAX_NESTING:
-            raise TemplateTooCostly("the chat template nests too deep")
-        size.nesting = max(size.nesting, nesting + 1)
-        parts: list[Collection[Any]] = [value.keys(), value.values()] if isinstance(value, Mapping) else [value]
-        for part in parts:
-            size.nodes += len(part)
-            self.check(size.weight)  # before a look at what may be the same list a thousand times
-            for item in part:
-                self._add(size, item, nesting + 1)
 
 
 def is_container(value: Any) -> bool:

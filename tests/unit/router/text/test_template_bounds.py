@@ -46,6 +46,7 @@ def render(source, **allowance):
         BIG + "{% set ns = namespace(l=[]) %}{% for i in range(9999) %}{% set ns.l = [b[1:]] %}{% endfor %}",
         BIG + "{% set ns = namespace(l=[]) %}{% for i in range(9999) %}{% set ns.l = [b ~ i] %}{% endfor %}",
         BIG + "{% for i in range(9999) %}{% set l = b | upper %}{% endfor %}",
+        BIG + "{% set ns = namespace(l=1) %}{% for i in range(9999) %}{% set ns.l = namespace(a=ns.l, b=b.partition('O')) %}{% endfor %}",
         BIG + "{% macro f() %}{% for i in range(9999) %}{{ messages[0].content }}{% endfor %}{% endmacro %}{% set a = f() %}",
         "{% macro f() %}{% for i in range(9999) %}" + "x" * 100_000 + "{% endfor %}{% endmacro %}{% set a = f() %}",
         # slow for what they are given

@@ -1,5 +1,7 @@
 """The meter of one rendering."""
 
+import time
+
 import pytest
 
 from services.router.text import template_meter
@@ -59,3 +61,24 @@ def test_outside_of_a_rendering_there_is_no_meter():
     template_meter.leave(token)
     with pytest.raises(LookupError):
         template_meter.current()
+
+
+def test_texts_that_are_new_in_a_list_are_paid_for():
+    """What a split gives holds the whole text once more."""
+    meter = Meter(Allowance(built_chars=500))
+    meter.made(["x" * 400])
+    with pytest.raises(TemplateTooCostly):
+        meter.made(["x" * 400], with_items=True)
+
+
+def test_what_is_known_is_not_walked_again():
+    """Lists that share all that they hold double in size each time, and are refused at once."""
+    meter = Meter(Allowance())
+
+    def double(value, times):
+        return double(meter.made([value, value]), times - 1) if times else value
+
+    started = time.monotonic()
+    with pytest.raises(TemplateTooCostly, match="too long a text"):
+        double(["x"], 60)
+    assert time.monotonic() - started < 1
