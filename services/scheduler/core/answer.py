@@ -69,10 +69,10 @@ class AnswerReader:
         missing = np.setdiff1d(current, slots)
         if not np.isin(missing, result.failed).all():
             raise ExecutorBroke(f"plan {flight.plan}: a slot drew no token")
-        if len(current) == len(slots):
+        alive = np.isin(slots, current)
+        if alive.all():
             self._draws, self._column, self._slots = flight.draws, result.slots, slots
             return slots, result.tokens
-        alive = np.isin(slots, current)
         return slots[alive], result.tokens[alive]
 
     def _failed(self, result: StepResult, flight: Flight) -> list[int]:

@@ -56,6 +56,15 @@ def test_the_same_slots_again_are_recognized():
     assert reader.read(result([0, 1, 2]), flight).slots is reader.read(result([0, 1, 2]), flight).slots
 
 
+def test_one_that_left_and_one_that_failed_are_not_taken_for_each_other():
+    """As many rows as sequences are left, but not theirs: the token of the one that left goes to nobody."""
+    running, flight = flown()
+    left, failed = running.sequences[0], 2
+    running.unseat(left, State.ENDED)
+    answer = AnswerReader(running, 100).read(result([0, 1], failed=int32_column([failed])), flight)
+    assert (answer.slots.tolist(), answer.tokens.tolist(), answer.failed) == ([1], [51], [2])
+
+
 def test_a_token_of_a_sequence_that_has_left_is_dropped():
     """Its slot may have another sequence by now."""
     running, flight = flown()

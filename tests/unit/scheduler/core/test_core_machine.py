@@ -1,8 +1,16 @@
 """Hypothesis looks for a sequence of events that breaks the core."""
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from services.scheduler.core.settings import CoreSettings
 from services.scheduler.driver import Answer, Driver
@@ -126,3 +134,10 @@ class CoreMachine(RuleBasedStateMachine):
 
 CoreMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=40)
 TestCoreMachine = CoreMachine.TestCase
+
+
+@pytest.mark.deep
+@pytest.mark.timeout(600)
+def test_many_more_sequences_of_events_do_not_break_the_core():
+    """The same, forty times as long: rare meetings of events, such as one leaving while its neighbour fails."""
+    run_state_machine_as_test(CoreMachine, settings=settings(max_examples=2500, stateful_step_count=60))
