@@ -19,7 +19,7 @@ EXECUTOR = {"simulated_step_fixed_us": 5000, "simulated_step_per_token_us": 2, "
 
 
 @pytest.mark.parametrize("num_kills", [10, pytest.param(200, marks=[pytest.mark.deep, pytest.mark.timeout(900)])])
-async def test_random_kills_of_innocents_quarantine_nobody(cluster, new_router, num_kills):
+async def test_random_kills_convict_no_innocent(cluster, new_router, num_kills):
     """The executor is killed with kill -9 again and again, each time a random while after it is back: nobody ends."""
     seed = int.from_bytes(os.urandom(4))
     print(f"seed {seed}")
