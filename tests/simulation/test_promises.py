@@ -244,21 +244,52 @@ def test_two_poisonous_requests_are_both_convicted():
     assert all(is_right(answer) for answer in neighbours)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_random_losses_convict_no_innocent(seed: int):
-    """200 losses, each one step or more after the recovery: nobody is even quarantined, all tokens are right."""
-    rng = random.Random(seed)
-    d = driver(max_slots=8, token_budget=2048)
-    answers = [d.submit(tokens(30, n), max_tokens=100, seed=n, sampling=ENDLESS) for n in range(60)]
-    d.run(until_us=0)
+def lose_at_random(d: Driver, answers: list[Answer], rng: random.Random, *, mean_steps: int) -> int:
+    """200 losses, each a random number of steps after the recovery; how many left somebody in quarantine."""
+    num_quarantines = 0
     for _ in range(200):
-        d.run(until_us=d.now_us + rng.randrange(1, 9) * 1000)
+        if len(answers) < 10 or all(answer.ended_us >= 0 for answer in answers[-8:]):
+            answers += [d.submit(tokens(30, seed), max_tokens=200, seed=seed, sampling=ENDLESS) for seed in range(8)]
+        d.run(until_us=d.now_us + 1 + int(rng.expovariate(1 / (mean_steps * 1000))))
         d.lose_executor()
-        d.run(until_us=d.now_us + 5_000)
-        assert max((sequence.strikes for sequence in d.core._lifecycle.registry), default=0) <= 1
+        num_quarantines += any(sequence.is_quarantined for sequence in d.core._lifecycle.registry)
+        d.run(until_us=d.now_us + 1_000_000)
         d.executor_up()
     d.run()
+    return num_quarantines
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_random_losses_quarantine_nobody(seed: int):
+    """200 losses at any moment, about 30 steps apart: nobody is suspected enough to run alone, all tokens are right."""
+    d, answers = driver(max_slots=8), list[Answer]()
+    assert lose_at_random(d, answers, random.Random(seed), mean_steps=30) == 0
     assert all(is_right(answer) for answer in answers)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_losses_after_a_few_steps_convict_no_innocent(seed: int):
+    """200 losses at any moment, about 10 steps apart: every answer ends with its tokens."""
+    d, answers = driver(max_slots=8), list[Answer]()
+    lose_at_random(d, answers, random.Random(seed), mean_steps=10)
+    assert all(is_right(answer) for answer in answers)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_poisonous_request_is_convicted_where_executors_are_lost_at_random(seed: int):
+    """It takes more losses than three, and no more than seven under it; no innocent is convicted."""
+    rng = random.Random(seed)
+    d = driver(max_slots=8)
+    innocents = [d.submit(tokens(30, n), max_tokens=500, seed=n, sampling=ENDLESS) for n in range(5)]
+    for _ in range(10):
+        d.run(until_us=d.now_us + rng.randrange(10, 40) * 1000)
+        d.lose_executor()
+        d.executor_up()
+    poison, before = d.submit([POISON, *tokens(9)], max_tokens=30, sampling=ENDLESS), d.num_sessions
+    d.run()
+    assert poison.rejected.reason is RejectReason.POISONOUS
+    assert 3 < d.num_sessions - before <= 7
+    assert all(is_right(answer) for answer in innocents)
 
 
 def test_a_quarantined_request_runs_alone_until_it_grows():

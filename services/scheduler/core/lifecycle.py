@@ -11,6 +11,7 @@ from services.scheduler.core.registry import Registry
 from services.scheduler.core.sequence import Sequence, State
 from services.scheduler.core.session import Session
 from services.scheduler.core.settings import CoreSettings
+from services.scheduler.core.strikes import Strikes
 from services.wire.execution import Capacity, StepResult
 from services.wire.scheduling import FinishCause, Finished, Rejected, RejectReason, Submit
 
@@ -19,7 +20,7 @@ UNAVAILABLE = Refusal(
 )
 DEADLINE = Refusal(RejectReason.DEADLINE, "the deadline has passed", "deadline_s")
 FAILED = Refusal(RejectReason.FAILED, "the model's output for this request is not finite: it cannot go on")
-POISONOUS = Refusal(RejectReason.POISONOUS, "computing this request ended the model's process three times")
+POISONOUS = Refusal(RejectReason.POISONOUS, "computing this request ended the model's process again and again")
 MODEL_CHANGED = Refusal(
     RejectReason.MODEL_CHANGED, "another model is served now than this answer began with: send the request again"
 )
@@ -35,6 +36,7 @@ class Lifecycle:
         self.quotas = Quotas()
         self.alarms = Alarms()
         self.outbox = Outbox()
+        self.strikes = Strikes()
         self.session: Session | None = None
         self.capacity: Capacity | None = None
         """Of the newest executor, gone or not."""
@@ -99,10 +101,8 @@ class Lifecycle:
             session.vacate(sequence, State.WAITING, at_us)
             self.queue.rejoin(sequence)
         self.session, self.lost_us = None, at_us
-        for sequence in suspects.values():
-            strikes.strike(sequence)
-            if sequence.strikes >= strikes.CONVICTED:
-                self.reject(sequence, POISONOUS, at_us)
+        for sequence in self.strikes.lose(suspects, at_us):
+            self.reject(sequence, POISONOUS, at_us)
         for sequence in self.queue:
             self._start_grace(sequence, at_us)
 
@@ -174,5 +174,6 @@ class Lifecycle:
         else:
             self.queue.leave(sequence)
             sequence.move(State.ENDED)
+        strikes.leave(sequence)
         self.registry.leave(sequence)
         self.quotas.leave(sequence)

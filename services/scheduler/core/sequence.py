@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from services.scheduler.core.bill import Account
+from services.scheduler.core.loss import Loss
 from services.scheduler.core.prefix_index import Parent
 from services.wire.chain import block_hashes, extend
 from services.wire.message import INT32
@@ -49,7 +50,10 @@ class Sequence:
     hashes: list[bytes] = field(default_factory=list)
     """Chain hashes of its first full blocks, as its router says: nothing may rest on them alone."""
 
+    losses: list[Loss] = field(default_factory=list)
+    """Those that it has been a suspect of since it last grew."""
     strikes: int = 0
+    """What they are worth."""
     strike_mark: int = 0
     """It is cleared of its strikes when more tokens than this are computed."""
     mark: int = 0
@@ -74,6 +78,7 @@ class Sequence:
     def __post_init__(self) -> None:
         submit = self.submit
         self.stored += submit.token_ids.tobytes()
+        self.losses += [Loss(at_us=self.arrived_us, num_suspects=1) for _ in range(submit.attempt)]
         self.strikes = submit.attempt
         if submit.accepted_count:
             # Another executor has computed all but the last of these, and its router has the prompt's logprobs.
