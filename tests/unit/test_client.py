@@ -1,6 +1,7 @@
 """The typed client, against a scripted server on loopback."""
 
 import asyncio
+import inspect
 import threading
 import time
 
@@ -141,8 +142,8 @@ def test_a_value_that_no_request_can_hold_names_its_field(params, field, words):
     assert [each.field for each in caught.value.violations] == [field]
 
 
-def test_a_prompt_that_no_request_can_hold_names_its_field():
-    """The same of prompts, in every call that takes one."""
+def test_what_no_call_can_send_names_its_field():
+    """The same of what the other calls take."""
     with Client("127.0.0.1:1") as client:
         for call, field in (
             (lambda: client.generate("\udcff"), "parts"),
@@ -151,6 +152,8 @@ def test_a_prompt_that_no_request_can_hold_names_its_field():
             (lambda: client.tokenize("\udcff"), "parts"),
             (lambda: client.detokenize([10**11]), "token_ids"),
             (lambda: client.model("\udcff"), "model"),
+            (lambda: client.explain("\udcff"), "request_id"),
+            (lambda: client.abort("\udcff"), "request_id"),
         ):
             with pytest.raises(InvalidRequest) as caught:
                 call()
@@ -509,3 +512,18 @@ def test_the_public_names_are_these():
     public = {name for name in vars(Client) if not name.startswith("_")}
     assert public == {"generate", "complete", "chat", "tokenize", "detokenize", "model", "explain", "abort", "close"}
     assert {name for name in vars(AsyncClient) if not name.startswith("_")} == public
+
+
+def test_the_public_classes_say_where_they_are_imported_from():
+    """A traceback names the module that a user imports from, not the one in which the class is written."""
+    public = [getattr(headway_client, name) for name in headway_client.__all__]
+    assert {each.__module__ for each in public if isinstance(each, type)} == {"headway.client"}
+
+
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+def test_a_call_shows_its_parameters(kind):
+    """`help` and editors see what a call takes, though it is defined once for both clients."""
+    assert list(inspect.signature(kind.detokenize).parameters) == [
+        "self", "token_ids", "model", "skip_special_tokens", "timeout_s",
+    ]  # fmt: skip
+    assert "exact tokens" in inspect.getdoc(kind.tokenize)

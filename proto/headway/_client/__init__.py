@@ -1,0 +1,1 @@
+"""The parts of `headway.client`: import them from there."""
