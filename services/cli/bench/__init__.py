@@ -1,0 +1,1 @@
+"""`headway bench`: a load generator with one ruler for every server."""
