@@ -7,12 +7,6 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from services.executor.weights.errors import UnsupportedModel
-from services.executor.weights.fields import Fields
-
-MAX_CONTEXT_LENGTH = 1 << 24
-SUPPORTED_KINDS = "default, linear, llama3, yarn"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RopeScaling:
@@ -65,77 +59,6 @@ class RopeScaling:
         span = high - low or 0.001
         ramps = (min(max((index - low) / span, 0.0), 1.0) for index in range(half))
         return tuple(f / self.factor * ramp + f * (1 - ramp) for f, ramp in zip(frequencies, ramps, strict=True))
-
-
-def from_hf(fields: Fields, context_length: int) -> RopeScaling | None:
-    """Reads `rope_scaling`, or the `rope_parameters` that newer files have in its place; None means plain rotation."""
-    kind = fields.text("rope_type", fields.text("type", "default"))
-    factor = fields.number("factor", 1.0, 1e6) if kind in ("linear", "llama3", "yarn") else 1.0
-    if fields.number("partial_rotary_factor", 0.0, 1.0, 1.0) != 1.0:
-        raise UnsupportedModel("config.json: partial_rotary_factor is set; Headway rotates whole heads only")
-    match kind:
-        case "default":
-            return None
-        case "linear":
-            return RopeScaling(kind="linear", factor=factor)
-        case "llama3":
-            low = fields.number("low_freq_factor", 1e-3, 1e6)
-            return RopeScaling(
-                kind="llama3",
-                factor=factor,
-                low_freq_factor=low,
-                high_freq_factor=fields.number("high_freq_factor", low * 1.0001, 1e6),
-                original_context_length=fields.integer("original_max_position_embeddings", 1, MAX_CONTEXT_LENGTH),
-            )
-        case "yarn":
-            return _yarn_from_hf(fields, factor, context_length)
-    raise UnsupportedModel(f"config.json: rope type {kind[:40]!r} is not supported; supported: {SUPPORTED_KINDS}")
-
-
-def _yarn_from_hf(fields: Fields, factor: float, context_length: int) -> RopeScaling:
-    mscale, mscale_all = fields.number("mscale", 0.0, 1e3, 0.0), fields.number("mscale_all_dim", 0.0, 1e3, 0.0)
-    attention_factor = yarn_attention_factor(factor)
-    if mscale and mscale_all:
-        attention_factor = yarn_attention_factor(factor, mscale) / yarn_attention_factor(factor, mscale_all)
-    beta_slow = fields.number("beta_slow", 1e-3, 1e6, 1.0)
-    return RopeScaling(
-        kind="yarn",
-        factor=factor,
-        original_context_length=fields.integer(
-            "original_max_position_embeddings", 1, MAX_CONTEXT_LENGTH, context_length
-        ),
-        beta_fast=fields.number("beta_fast", beta_slow, 1e6, 32.0),
-        beta_slow=beta_slow,
-        truncate=fields.flag("truncate", True),
-        attention_factor=fields.number("attention_factor", 1e-3, 1e3, attention_factor),
-    )
-
-
-def from_gguf(fields: Fields, divisors: tuple[float, ...], context_length: int) -> RopeScaling | None:
-    """Reads `<architecture>.rope.scaling.*`; `divisors` is the file's rope_freqs tensor (how llama3 is stored)."""
-    kind = fields.text("rope.scaling.type", "none")
-    factor = fields.number("rope.scaling.factor", 0.0, 1e6, fields.number("rope.scale_linear", 0.0, 1e6, 1.0)) or 1.0
-    if divisors:
-        if kind not in ("none", "llama3") and factor != 1.0:
-            raise UnsupportedModel(f"GGUF: rope_freqs together with {kind[:40]!r} scaling is not supported")
-        return RopeScaling(kind="divisors", divisors=divisors)
-    if kind not in ("none", "linear", "yarn"):
-        raise UnsupportedModel(f"GGUF: rope scaling {kind[:40]!r} is not supported; supported: none, linear, yarn")
-    if kind == "none" or factor == 1.0:
-        return None
-    if kind == "linear":
-        return RopeScaling(kind="linear", factor=factor)
-    if fields.number("rope.scaling.yarn_log_multiplier", -1e6, 1e6, 0.0) != 0.0:
-        raise UnsupportedModel("GGUF: rope.scaling.yarn_log_multiplier is not supported")
-    own = fields.number("rope.scaling.attn_factor", 1e-3, 1e3, 1.0)
-    return RopeScaling(
-        kind="yarn",
-        factor=factor,
-        original_context_length=fields.integer(
-            "rope.scaling.original_context_length", 1, MAX_CONTEXT_LENGTH, context_length
-        ),
-        attention_factor=own * yarn_attention_factor(factor),
-    )
 
 
 def yarn_attention_factor(factor: float, mscale: float = 1.0) -> float:

@@ -5,6 +5,7 @@ import struct
 from pathlib import Path
 
 from services.executor.models.config import DecoderConfig
+from services.executor.models.gguf_config import read_gguf_config
 from services.executor.weights import layout
 from services.executor.weights.errors import MalformedModel
 from services.executor.weights.fields import Fields
@@ -21,7 +22,7 @@ def read_config(path: Path) -> DecoderConfig:
 
 def config_of(gguf: GgufFile) -> DecoderConfig:
     """The config in the file's header."""
-    return DecoderConfig.from_gguf(gguf.metadata, gguf.tensors, _rope_divisors(gguf))
+    return read_gguf_config(gguf.metadata, gguf.tensors, _rope_divisors(gguf))
 
 
 def chat_template_of(gguf: GgufFile) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from services.executor.models.config import DecoderConfig
+from services.executor.models.hf_config import read_hf_config
 from services.executor.weights.errors import MalformedModel, ModelNotFound, UnsupportedModel
 from services.executor.weights.fields import Fields
 from services.executor.weights.json_file import MAX_TOKENIZER_BYTES, parse_object, read_object, read_text
@@ -26,7 +27,7 @@ _MAX_SHARDS = 4096
 
 def read_config(directory: Path) -> DecoderConfig:
     """The config, with the end tokens that generation_config.json adds."""
-    config = DecoderConfig.from_hf(read_object(directory / CONFIG))
+    config = read_hf_config(read_object(directory / CONFIG))
     path = directory / GENERATION_CONFIG
     if not path.is_file():
         return config

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from services.executor.models import memory
 from services.executor.models.config import DecoderConfig
+from services.executor.models.hf_config import read_hf_config
 from services.executor.weights import gguf_model, hf_model, store
 from services.executor.weights.errors import ModelNotFound
 from services.executor.weights.gguf_file import is_gguf
@@ -78,5 +79,5 @@ def _config(path: Path) -> DecoderConfig:
     if is_gguf(path):
         return gguf_model.read_config(path)
     if path.suffix == ".json":
-        return DecoderConfig.from_hf(read_object(path))
+        return read_hf_config(read_object(path))
     raise ModelNotFound(f"{path.name} is neither a model's directory, nor a config.json, nor a GGUF file")
