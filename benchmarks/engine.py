@@ -41,7 +41,7 @@ class Engine(Protocol):
 def run() -> list[Row]:
     """Loads the default model (fetched where it is not there) and measures it."""
     wait_passively()
-    from services.executor.engine import build_engine
+    from services.executor.loading import build_engine
 
     num_blocks = PROMPT // BLOCK_SIZE + max(BATCHES) * OWN_BLOCKS
     settings = ExecutorSettings(

@@ -3,23 +3,16 @@
 import os
 import signal
 import time
-from collections.abc import Iterator
-from dataclasses import replace
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
-import torch
-from torch import Tensor
+import numpy as np
 
-from services.executor.batch import Batch, Work, build_batch
-from services.executor.kv_cache import BLOCK_SIZE, KvCache, blocks_that_fit
-from services.executor.models.decoder import Decoder
-from services.executor.numerics import numerics_digest
+from services.executor.backends.backend import Backend, Rows
+from services.executor.blocks import BLOCK_SIZE
 from services.executor.output import StepOutput, prompt_positions
-from services.executor.settings import ExecutorSettings
-from services.executor.slots import InvalidPlan, Slots
-from services.executor.threads import usable_cpus
-from services.executor.weights.load import load_model
-from services.executor.weights.store import served_name
+from services.executor.slots import InvalidPlan, Slot, Slots
+from services.executor.work import Work
 from services.wire.execution import (
     GREEDY,
     AdmittedSlot,
@@ -36,24 +29,43 @@ _LOGIT_ROWS_AT_A_TIME = 64
 _KILLED_AT_OUTPUT = 40
 
 
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What is read of one work item's hidden states: those before prompt positions, and the last one."""
+
+    work: Work
+    first_row: int
+    prompt_positions: range
+    """Whose logprobs are wanted."""
+    draws: bool
+    """Whether the next token is drawn."""
+
+    @property
+    def slot(self) -> Slot:
+        return self.work.slot
+
+    @property
+    def rows(self) -> list[int]:
+        """Rows of the step, rising."""
+        rows = [self.first_row + position - 1 - self.work.start for position in self.prompt_positions]
+        return [*rows, self.first_row + self.work.count - 1] if self.draws else rows
+
+
 class Engine:
-    """Owns weights, KV cache and slots. All but the weights is a cache that one admission rebuilds."""
+    """Owns a back end and the slots. All but the weights is a cache that one admission rebuilds."""
 
     def __init__(
         self,
-        decoder: Decoder,
+        backend: Backend,
         card: ModelCard,
         *,
-        num_blocks: int,
         max_slots: int,
         max_step_tokens: int,
         kill_token: int = -1,
     ) -> None:
         """`kill_token` is a test hook: a prompt that holds it kills this process at its 40th output token."""
-        self.kv_cache = KvCache(decoder.config, num_blocks)
-        self._decoder = decoder
+        self._backend = backend
         self._card = card
-        self._heads_per_kv_head = decoder.config.num_heads // decoder.config.num_kv_heads
         self._most = Reset(max_slots=max_slots, max_step_tokens=max_step_tokens)
         self._kill_token = kill_token
         self.reset(0, self._most)
@@ -65,19 +77,18 @@ class Engine:
         max_slots = min(reset.max_slots, self._most.max_slots)
         self._slots = Slots(
             max_slots=max_slots,
-            num_blocks=self.kv_cache.num_blocks,
+            num_blocks=self._backend.num_blocks,
             context_length=self._card.context_length,
             vocab_size=self._card.vocab_size,
             eos_ids=tuple(self._card.eos_ids.tolist()),
         )
         group = KvGroup(
-            num_blocks=self.kv_cache.num_blocks,
+            num_blocks=self._backend.num_blocks,
             block_size=BLOCK_SIZE,
-            bytes_per_token=self.kv_cache.bytes_per_token,
+            bytes_per_token=self._backend.bytes_per_token,
         )
         return Capacity(groups=(group,), max_slots=max_slots, max_step_tokens=self._max_step_tokens, card=self._card)
 
-    @torch.inference_mode()
     def step(self, plan: StepPlan) -> StepResult:
         """Updates slots, builds the ragged batch, computes it, samples.
 
@@ -90,10 +101,11 @@ class Engine:
         output = StepOutput()
         forwarded = updated
         if work:
-            batch = build_batch(work, self._heads_per_kv_head)
-            hidden = self._decoder.forward(batch, self.kv_cache)
+            readings = list(_readings(work))
+            wanted = np.array([row for reading in readings for row in reading.rows], np.int32)
+            hidden = self._backend.forward(work, wanted)
             forwarded = time.perf_counter_ns()
-            self._sample(work, batch, hidden, output)
+            self._sample(readings, hidden, output)
         sampled = time.perf_counter_ns()
         return output.result(
             plan.plan,
@@ -144,22 +156,24 @@ class Engine:
             if not slot.ended:
                 yield Work(slot, slot.computed, count)
 
-    def _sample(self, work: list[Work], batch: Batch, hidden: Tensor, output: StepOutput) -> None:
-        for item, first_row in zip(work, batch.first_rows, strict=True):
-            wanted = prompt_positions(item)
-            for start in range(0, len(wanted), _LOGIT_ROWS_AT_A_TIME):
-                positions = wanted[start : start + _LOGIT_ROWS_AT_A_TIME]
-                row = first_row + positions.start - 1 - item.start
-                logits = self._decoder.logits(hidden[row : row + len(positions)])
-                output.add_prompt_logprobs(item.slot, positions.start, logits.numpy())
-        last_rows = {
-            item.slot: first_row + item.count - 1
-            for item, first_row in zip(work, batch.first_rows, strict=True)
-            if item.end == item.slot.length and item.slot.may_draw
-        }
-        if last_rows:
-            logits = self._decoder.logits(hidden[list(last_rows.values())])
-            output.draw(list(last_rows), logits.numpy())
+    def _sample(self, readings: Sequence[Reading], hidden: Rows, output: StepOutput) -> None:
+        drawing: list[Slot] = []
+        drawing_rows: list[int] = []
+        first = 0
+        for reading in readings:
+            num_prompt = len(reading.prompt_positions)
+            self._read_prompt(reading, hidden[first : first + num_prompt], output)
+            if reading.draws:
+                drawing.append(reading.slot)
+                drawing_rows.append(first + num_prompt)
+            first += len(reading.rows)
+        if drawing:
+            output.draw(drawing, self._backend.logits(hidden[drawing_rows]))
+
+    def _read_prompt(self, reading: Reading, hidden: Rows, output: StepOutput) -> None:
+        for start in range(0, len(hidden), _LOGIT_ROWS_AT_A_TIME):
+            logits = self._backend.logits(hidden[start : start + _LOGIT_ROWS_AT_A_TIME])
+            output.add_prompt_logprobs(reading.slot, reading.prompt_positions[start], logits)
 
     def _kill_if_poisoned(self, item: Work) -> None:
         slot = item.slot
@@ -168,31 +182,17 @@ class Engine:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
+def _readings(work: Sequence[Work]) -> Iterator[Reading]:
+    first_row = 0
+    for item in work:
+        draws = item.end == item.slot.length and item.slot.may_draw
+        yield Reading(item, first_row, prompt_positions(item), draws)
+        first_row += item.count
+
+
 def _check(item: Work) -> None:
     index = item.slot.admitted.slot
     if item.end > item.slot.length:
         raise InvalidPlan(f"slot {index} is to compute up to token {item.end}, but {item.slot.length} are known")
     if item.end > item.slot.block_count * BLOCK_SIZE:
         raise InvalidPlan(f"slot {index} is to compute up to token {item.end} in {item.slot.block_count} blocks")
-
-
-def build_engine(settings: ExecutorSettings) -> Engine:
-    """Loads the model that `settings` name, warms it up, and returns an engine that is ready for a reset.
-
-    Raises:
-        ModelFileError: the model cannot be loaded.
-    """
-    torch.set_num_threads(settings.threads or usable_cpus())
-    model = load_model(Path(settings.model), getattr(torch, settings.dtype), served_name(settings.model))
-    tensors, model = dict(model.tensors), replace(model, tensors={})
-    config = model.config
-    engine = Engine(
-        Decoder(config, tensors),
-        model.card(numerics_digest=numerics_digest(model.fingerprint, settings.dtype), batch_invariant=True),
-        num_blocks=blocks_that_fit(config, settings.kv_pool_tokens, settings.kv_memory_mb),
-        max_slots=settings.max_slots,
-        max_step_tokens=settings.max_step_tokens,
-        kill_token=settings.armed_kill_token,
-    )
-    engine.warm_up()
-    return engine

@@ -47,11 +47,11 @@ def build_engine(settings: ExecutorSettings) -> Engine:
     if not settings.model:
         raise BadSetting("model is not set: give a GGUF file or a Hugging Face directory")
     wait_passively()
-    from services.executor.engine import build_engine as build_torch_engine
+    from services.executor.loading import build_engine as build_real_engine
     from services.executor.weights.errors import ModelFileError
 
     try:
-        return build_torch_engine(settings)
+        return build_real_engine(settings)
     except ModelFileError as error:
         raise BadSetting(f"the model cannot be loaded: {error}") from None
 

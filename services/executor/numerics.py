@@ -4,18 +4,13 @@ import hashlib
 import platform
 from pathlib import Path
 
-import torch
 
-BACKEND = "reference"
-
-
-def numerics_digest(fingerprint: str, dtype: str) -> str:
-    """The hex digest of weights, back end, number format, library and processor.
+def numerics_digest(fingerprint: str, *numerics: str) -> str:
+    """The hex digest of weights, what the back end says of its numerics, and the processor.
 
     Threads, batch size and pool size are not in it: they change no bits.
     """
-    dispatch = torch.backends.cpu.get_cpu_capability()
-    parts = (fingerprint, BACKEND, dtype, torch.__version__, platform.machine(), dispatch, _processor())
+    parts = (fingerprint, *numerics, platform.machine(), _processor())
     return hashlib.blake2b("\n".join(parts).encode(), digest_size=16).hexdigest()
 
 

@@ -6,10 +6,10 @@ import numpy as np
 import numpy.typing as npt
 
 from services.executor import sampling
-from services.executor.batch import Work
 from services.executor.logprobs import LogprobCollector
 from services.executor.slots import Slot
 from services.executor.uniform import uniform
+from services.executor.work import Work
 from services.wire.execution import StepResult
 from services.wire.message import int32_column
 

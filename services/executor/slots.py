@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
-from services.executor.kv_cache import BLOCK_SIZE
+from services.executor.blocks import BLOCK_SIZE
 from services.wire.execution import AdmittedSlot, RequestKind, StepPlan
 
 

@@ -8,8 +8,9 @@ import torch
 
 from kernels import reference
 from kernels.reference import TILE_ROWS
-from services.executor.batch import Work, build_batch
+from services.executor.backends.reference_batch import build_batch
 from services.executor.slots import Slot
+from services.executor.work import Work
 from services.wire.execution import GREEDY, AdmittedSlot
 from services.wire.message import int32_column
 

@@ -12,9 +12,10 @@ import torch
 import transformers
 from tokenizers import Tokenizer
 
+from services.executor.backends.reference import ReferenceBackend
+from services.executor.backends.reference_decoder import Decoder
+from services.executor.blocks import BLOCK_SIZE
 from services.executor.engine import Engine
-from services.executor.kv_cache import BLOCK_SIZE
-from services.executor.models.decoder import Decoder
 from services.executor.threads import usable_cpus
 from services.executor.weights.load import load_model
 from services.scheduler.core.settings import CoreSettings
@@ -66,9 +67,10 @@ class RightTokens:
     def engine(self, num_blocks: int = POOL_TOKENS // BLOCK_SIZE) -> Engine:
         """An engine on the shared weights, whose free blocks are full of NaN."""
         card = self.model.card(numerics_digest="00", batch_invariant=True)
-        engine = Engine(self.decoder, card, num_blocks=num_blocks, max_slots=64, max_step_tokens=512)
-        engine.kv_cache.keys.fill_(torch.nan)
-        engine.kv_cache.values.fill_(torch.nan)
+        backend = ReferenceBackend(self.decoder, num_blocks)
+        engine = Engine(backend, card, max_slots=64, max_step_tokens=512)
+        backend.kv_cache.keys.fill_(torch.nan)
+        backend.kv_cache.values.fill_(torch.nan)
         return engine
 
     def driver(self, num_blocks: int = POOL_TOKENS // BLOCK_SIZE, **settings: Any) -> Driver:

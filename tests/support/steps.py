@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from services.executor.blocks import BLOCK_SIZE
 from services.executor.engine import Engine
-from services.executor.kv_cache import BLOCK_SIZE
 from services.wire.execution import GREEDY, AdmittedSlot, Reset, Sampling, StepPlan, StepResult
 from services.wire.message import int32_column
 

@@ -2,9 +2,10 @@
 
 import torch
 
+from services.executor.backends.reference import ReferenceBackend
+from services.executor.backends.reference_decoder import Decoder
 from services.executor.engine import Engine
 from services.executor.models.config import DecoderConfig
-from services.executor.models.decoder import Decoder
 from services.executor.weights.layout import expected_shapes
 from services.wire.execution import ModelCard
 from services.wire.message import int32_column
@@ -57,5 +58,6 @@ def tiny_card(config: DecoderConfig) -> ModelCard:
 def tiny_engine(config: DecoderConfig | None = None, **room) -> Engine:
     """An engine with 64 blocks, 8 slots and 512 tokens a step unless told otherwise."""
     config = config or tiny_config()
-    limits = {"num_blocks": 64, "max_slots": 8, "max_step_tokens": 512} | room
-    return Engine(Decoder(config, random_tensors(config)), tiny_card(config), **limits)
+    limits = {"max_slots": 8, "max_step_tokens": 512} | room
+    backend = ReferenceBackend(Decoder(config, random_tensors(config)), limits.pop("num_blocks", 64))
+    return Engine(backend, tiny_card(config), **limits)

@@ -51,9 +51,8 @@ def _dequantized(gguf: GgufFile, info: TensorInfo, dtype: torch.dtype) -> torch.
 
 
 def _halves_apart(tensor: torch.Tensor, canonical: str, config: DecoderConfig) -> torch.Tensor:
-    """Undoes the order of rotary pairs in llama files: there a head's rows are interleaved, in Headway its halves are apart."""
-    module = canonical.split(".")[-2]
-    if config.architecture != "llama" or module not in ("q", "k"):
+    """In Headway a head's halves are apart."""
+    if not layout.is_interleaved(canonical, config):
         return tensor
     pairs = tensor.reshape(-1, config.head_dim // 2, 2, *tensor.shape[1:])
     return pairs.transpose(1, 2).reshape(tensor.shape).contiguous()

@@ -4,7 +4,8 @@ import math
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -16,6 +17,52 @@ from services.executor.weights.errors import MalformedModel, UnsupportedModel
 _DTYPES = ("F32", "F16", "BF16")
 
 
+class SafetensorsFiles:
+    """The open files of a model, whose table of tensors is that of its config; use in a `with`."""
+
+    def __init__(self, files: Sequence[Path], config: DecoderConfig) -> None:
+        """Opens and checks them; reads no tensor.
+
+        Raises:
+            MalformedModel: tensors are missing, too many, twice there, or of a wrong shape.
+            UnsupportedModel: a tensor is stored in a type that is not supported.
+        """
+        shapes = layout.expected_shapes(config)
+        self._names = {canonical: layout.hf_name(canonical) for canonical in shapes}
+        self._stack = ExitStack()
+        with ExitStack() as stack:
+            ignored = {"lm_head.weight"} if config.tie_embeddings else set[str]()
+            self._homes = _open_all(files, stack, ignored)
+            layout.check_names(self._names.values(), self._homes, "safetensors: the model")
+            for canonical, shape in shapes.items():
+                _check(self._homes[self._names[canonical]], self._names[canonical], shape)
+            self._stack = stack.pop_all()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._stack.close()
+
+    def tensor(self, canonical: str) -> torch.Tensor:
+        """As it is stored; maybe the memory of the file itself."""
+        name = self._names[canonical]
+        tensor: torch.Tensor = self._homes[name].get_tensor(name)
+        return tensor
+
+    def converted(self, canonical: str, dtype: torch.dtype) -> torch.Tensor:
+        """A copy in another dtype. Raises `MalformedModel` for numbers that are not finite there."""
+        stored = self.tensor(canonical)
+        # Always a copy: the library may hand out memory that is the file itself, and files change under running servers.
+        tensor = torch.empty(stored.shape, dtype=dtype).copy_(stored)
+        if not math.isfinite(tensor.sum(dtype=torch.float64).item()):
+            raise MalformedModel(
+                f"safetensors: tensor {self._names[canonical][:80]} holds numbers that are not finite in "
+                f"{str(dtype).removeprefix('torch.')}"
+            )
+        return tensor
+
+
 def load_tensors(files: Sequence[Path], config: DecoderConfig, dtype: torch.dtype) -> dict[str, torch.Tensor]:
     """All weights by canonical name.
 
@@ -23,14 +70,8 @@ def load_tensors(files: Sequence[Path], config: DecoderConfig, dtype: torch.dtyp
         MalformedModel: tensors are missing, too many, twice there, of a wrong shape, or hold numbers that are not finite.
         UnsupportedModel: a tensor is stored in a type that is not supported.
     """
-    shapes = layout.expected_shapes(config)
-    names = {canonical: layout.hf_name(canonical) for canonical in shapes}
-    with ExitStack() as stack:
-        homes = _open_all(files, stack, ignored={"lm_head.weight"} if config.tie_embeddings else set())
-        layout.check_names(names.values(), homes, "safetensors: the model")
-        for canonical, shape in shapes.items():
-            _check(homes[names[canonical]], names[canonical], shape)
-        return {canonical: _converted(homes[name], name, dtype) for canonical, name in names.items()}
+    with SafetensorsFiles(files, config) as opened:
+        return {canonical: opened.converted(canonical, dtype) for canonical in layout.expected_shapes(config)}
 
 
 def _open_all(files: Sequence[Path], stack: ExitStack, ignored: set[str]) -> dict[str, Any]:
@@ -57,14 +98,3 @@ def _check(home: Any, name: str, shape: layout.Shape) -> None:
         raise UnsupportedModel(
             f"safetensors: tensor {name[:80]} is stored as {view.get_dtype()}; supported types: {', '.join(_DTYPES)}"
         )
-
-
-def _converted(home: Any, name: str, dtype: torch.dtype) -> torch.Tensor:
-    stored = home.get_tensor(name)
-    # Always a copy: the library may hand out memory that is the file itself, and files change under running servers.
-    tensor = torch.empty(stored.shape, dtype=dtype).copy_(stored)
-    if not math.isfinite(tensor.sum(dtype=torch.float64).item()):
-        raise MalformedModel(
-            f"safetensors: tensor {name[:80]} holds numbers that are not finite in {str(dtype).removeprefix('torch.')}"
-        )
-    return tensor

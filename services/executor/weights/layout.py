@@ -80,6 +80,11 @@ def gguf_name(canonical: str) -> str:
     return f"blk.{index}.{_LAYER[module][1]}.{kind}"
 
 
+def is_interleaved(canonical: str, config: DecoderConfig) -> bool:
+    """Whether GGUF files keep a head's rows of this tensor as rotary pairs, first and second half in turn."""
+    return config.architecture == "llama" and canonical.split(".")[-2] in ("q", "k")
+
+
 def check_names(wanted: Collection[str], found: Collection[str], source: str) -> None:
     """Refuses a file that lacks tensors of the model, or has some that the model does not use."""
     missing, extra = sorted(set(wanted) - set(found)), sorted(set(found) - set(wanted))

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from services.executor import engine as engine_module
-from services.executor.engine import build_engine
+from services.executor.loading import build_engine
 from services.executor.settings import ExecutorSettings
 from services.executor.slots import InvalidPlan
 from services.wire.execution import Reset, Sampling, StepPlan
@@ -56,7 +56,7 @@ def test_a_reset_answers_with_what_there_is_room_for(engine):
     assert (capacity.max_slots, capacity.max_step_tokens) == (3, 512)
     assert capacity.groups[0].num_blocks == 64
     assert capacity.groups[0].block_size == 16
-    assert capacity.groups[0].bytes_per_token == engine.kv_cache.bytes_per_token
+    assert capacity.groups[0].bytes_per_token == engine._backend.bytes_per_token
     assert capacity.card.name == "tiny"
 
 
@@ -160,11 +160,11 @@ def test_a_prefix_that_another_row_fills_in_the_same_step_is_read_right(engine, 
 def test_free_blocks_full_of_nan_change_no_token(engine, sampling):
     """What free blocks hold is never read, not even with weight zero."""
     clean = outputs(engine, Request(PROMPT * 2, 20, sampling, seed=4))
-    engine.kv_cache.keys.fill_(torch.nan)
-    engine.kv_cache.values.fill_(torch.nan)
+    engine._backend.kv_cache.keys.fill_(torch.nan)
+    engine._backend.kv_cache.values.fill_(torch.nan)
     assert outputs(engine, Request(PROMPT * 2, 20, sampling, seed=4), chunk=5) == clean
-    engine.kv_cache.keys.fill_(torch.inf)
-    engine.kv_cache.values.fill_(-torch.inf)
+    engine._backend.kv_cache.keys.fill_(torch.inf)
+    engine._backend.kv_cache.values.fill_(-torch.inf)
     assert outputs(engine, Request(PROMPT * 2, 20, sampling, seed=4)) == clean
 
 
@@ -202,7 +202,7 @@ def test_logits_that_are_not_finite_fail_their_sequence_alone(engine):
     counts = [len(PROMPT)] * 2
     result = stepper.step(admitted(0, good, 0), admitted(1, bad, 8), chunk_slots=[0, 1], chunk_counts=counts)
     tokens = [result.tokens.tolist()[0]]
-    engine.kv_cache.values[0, :, 8] = torch.nan
+    engine._backend.kv_cache.values[0, :, 8] = torch.nan
     result = stepper.step(started=[0, 1])
     assert (result.slots.tolist(), result.failed.tolist()) == ([0], [1])
     while result.tokens.size:

@@ -1,31 +1,18 @@
 """The numerics digest."""
 
-import torch
-
 from services.executor import numerics
 from services.executor.numerics import numerics_digest
 
 
 def test_the_digest_names_what_bits_depend_on(monkeypatch):
-    """Other weights, number format, dispatch level or processor: another digest; nothing changed: the same."""
-    first = numerics_digest("aa", "float32")
-    assert numerics_digest("aa", "float32") == first
-    assert numerics_digest("ab", "float32") != first
-    assert numerics_digest("aa", "bfloat16") != first
-    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "another")
-    assert numerics_digest("aa", "float32") != first
-    monkeypatch.undo()
+    """Other weights, back end, number format or processor: another digest; nothing changed: the same."""
+    first = numerics_digest("aa", "cpu", "float32")
+    assert numerics_digest("aa", "cpu", "float32") == first
+    assert numerics_digest("ab", "cpu", "float32") != first
+    assert numerics_digest("aa", "reference", "float32") != first
+    assert numerics_digest("aa", "cpu", "bfloat16") != first
     monkeypatch.setattr(numerics, "_processor", lambda: "another")
-    assert numerics_digest("aa", "float32") != first
-
-
-def test_threads_are_not_in_the_digest():
-    """The thread count changes no bits, so it makes no other digest."""
-    before = torch.get_num_threads()
-    first = numerics_digest("aa", "float32")
-    torch.set_num_threads(before + 1)
-    assert numerics_digest("aa", "float32") == first
-    torch.set_num_threads(before)
+    assert numerics_digest("aa", "cpu", "float32") != first
 
 
 def test_the_processor_is_the_first_one_that_the_system_lists(tmp_path):

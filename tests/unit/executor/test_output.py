@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from services.executor.batch import Work
 from services.executor.output import StepOutput, prompt_positions
 from services.executor.sampling import draw
 from services.executor.slots import Slot
 from services.executor.uniform import uniform
+from services.executor.work import Work
 from services.wire.execution import AdmittedSlot, Sampling
 from services.wire.message import int32_column
 

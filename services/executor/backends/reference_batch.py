@@ -1,4 +1,4 @@
-"""A batch: the ragged rows of one step as tensors, built once and read by every layer."""
+"""The reference back end's batch: the ragged rows of one step as tensors, built once and read by every layer."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -10,26 +10,13 @@ import torch
 from torch import Tensor
 
 from kernels import reference
-from services.executor.kv_cache import BLOCK_SIZE
+from services.executor.blocks import BLOCK_SIZE
 from services.executor.slots import Slot
+from services.executor.work import Work
 
 _BLOCKS_PER_PARTITION = reference.PARTITION // BLOCK_SIZE
 
 Ints = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """`count` tokens of one sequence to compute in this step, the first at position `start`."""
-
-    slot: Slot
-    start: int
-    count: int
-
-    @property
-    def end(self) -> int:
-        """The position after the last one computed."""
-        return self.start + self.count
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +29,6 @@ class Batch:
     """[rows] int64; 0 in padding."""
     kv_rows: Tensor
     """[tokens] int64: where each token's key and value go, block * block size + offset."""
-    first_rows: tuple[int, ...]
-    """The first row of each work item."""
     runs: list[reference.TileRun]
 
 
@@ -59,7 +44,6 @@ def build_batch(work: Sequence[Work], heads_per_kv_head: int) -> Batch:
         token_ids=_padded(token_ids, padding),
         positions=_padded(positions, padding),
         kv_rows=torch.from_numpy(np.concatenate(kv_rows)),
-        first_rows=first_rows,
         runs=_tile_runs(work, first_rows, reference.tile_queries(heads_per_kv_head)),
     )
 

@@ -9,8 +9,9 @@ import transformers
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 
+from services.executor.backends.reference import ReferenceBackend
+from services.executor.backends.reference_decoder import Decoder
 from services.executor.engine import Engine
-from services.executor.models.decoder import Decoder
 from services.executor.weights.load import load_model
 from services.wire.execution import Sampling
 from tests.support.steps import Request, run
@@ -79,9 +80,8 @@ def pair(request, tmp_path_factory):
     oracle = save_model(directory, *FAMILIES[request.param])
     model = load_model(directory, torch.float32)
     engine = Engine(
-        Decoder(model.config, dict(model.tensors)),
+        ReferenceBackend(Decoder(model.config, dict(model.tensors)), 64),
         model.card(numerics_digest="00", batch_invariant=True),
-        num_blocks=64,
         max_slots=8,
         max_step_tokens=512,
     )

@@ -1,7 +1,8 @@
 """The ragged batch."""
 
-from services.executor.batch import Work, build_batch
+from services.executor.backends.reference_batch import build_batch
 from services.executor.slots import Slot
+from services.executor.work import Work
 from services.wire.execution import GREEDY, AdmittedSlot
 from services.wire.message import int32_column
 
@@ -30,7 +31,6 @@ def test_rows_are_the_tokens_of_each_item_then_padding():
     assert batch.token_ids.tolist() == [114, 115, 116, 117, 9] + [0] * 11
     assert batch.positions.tolist() == [14, 15, 16, 17, 0] + [0] * 11
     assert batch.kv_rows.tolist() == [7 * 16 + 14, 7 * 16 + 15, 2 * 16, 2 * 16 + 1, 5 * 16]
-    assert batch.first_rows == (0, 4)
 
 
 def test_short_items_share_a_run_and_long_ones_have_their_own():

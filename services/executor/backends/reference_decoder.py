@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from kernels import reference
-from services.executor.batch import Batch
-from services.executor.kv_cache import KvCache
+from services.executor.backends.reference_batch import Batch
+from services.executor.backends.reference_kv_cache import KvCache
 from services.executor.models.config import DecoderConfig
 
 _CACHE_LINE_BYTES = 64

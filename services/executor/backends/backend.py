@@ -1,0 +1,34 @@
+"""What the engine asks of a back end: the forward pass over a ragged batch, and logits."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from services.executor.work import Work
+
+Rows = npt.NDArray[np.float32]
+Ints = npt.NDArray[np.int32]
+
+
+class Backend(Protocol):
+    """Owns weights and KV cache. Free blocks hold anything; results depend on each sequence alone."""
+
+    num_blocks: int
+    bytes_per_token: int
+    """Of keys and values, over all layers."""
+
+    def forward(self, work: Sequence[Work], wanted: Ints) -> Rows:
+        """Computes a step: stores keys and values of all its tokens, returns hidden states of some.
+
+        Args:
+            work: the tokens; row i of the step is the i-th of them, counted through all items.
+            wanted: rows whose hidden state is asked for, rising.
+
+        Returns:
+            [wanted, hidden], after the last norm.
+        """
+
+    def logits(self, hidden: Rows) -> Rows:
+        """[rows, vocabulary] of [rows, hidden]."""
