@@ -23,11 +23,15 @@ class Row:
     unit: str
     goal: float | None = None
     """The value is to be at most this; None: nothing is promised."""
+    at_least: bool = False
+    """The goal is a lower bound instead."""
 
     @property
     def holds(self) -> bool | None:
         """Whether the goal is met; None where there is none."""
-        return None if self.goal is None else self.value <= self.goal
+        if self.goal is None:
+            return None
+        return self.value >= self.goal if self.at_least else self.value <= self.goal
 
     def as_dict(self) -> dict[str, Any]:
         value = rounded(self.value)
@@ -57,7 +61,7 @@ def show(name: str, machine: Mapping[str, Any], rows: Sequence[Row], console: Co
     for heading in ("value", "unit", "goal", ""):
         table.add_column(heading, justify="left" if heading == "unit" else "right", no_wrap=True)
     for row in rows:
-        goal = "" if row.goal is None else f"<= {row.goal:,g}"
+        goal = "" if row.goal is None else f"{'>=' if row.at_least else '<='} {row.goal:,g}"
         table.add_row(row.metric, f"{rounded(row.value):,}", row.unit, goal, _IN_WORDS[row.holds])
     console.print(table)
     for fact, value in machine.items():

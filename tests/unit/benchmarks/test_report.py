@@ -18,6 +18,14 @@ def test_a_goal_is_an_upper_bound(value, goal, holds):
     assert Row("cost", value, "us", goal).holds is holds
 
 
+@pytest.mark.parametrize(("value", "holds"), [(100, True), (99, False), (101, True)])
+def test_a_goal_can_be_a_lower_bound(value, holds):
+    """A speed that is to be reached holds from its goal on."""
+    row = Row("speed", value, "tokens/s", 100, at_least=True)
+    assert row.holds is holds
+    assert row.as_dict() == {"metric": "speed", "value": value, "unit": "tokens/s", "goal": 100, "holds": holds}
+
+
 def test_a_report_is_written_in_the_promised_format(tmp_path):
     """The file has the machine and the rows, each with the same five keys."""
     path = write("scheduler", MACHINE, ROWS, tmp_path / "results")
