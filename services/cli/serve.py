@@ -58,6 +58,8 @@ class Plan:
             flags["executor"] += ["--model", str(self.model)]
         if self.serve.kv_memory_mb is not None:
             flags["executor"] += ["--kv-memory-mb", str(self.serve.kv_memory_mb)]
+        if self.serve.batching is not None:
+            flags["scheduler"] += ["--batching", self.serve.batching]
         for process, loaded in (("router", self.router), ("scheduler", self.scheduler), ("executor", self.executor)):
             if loaded.origins["log_level"] is Origin.DEFAULT:
                 flags[process] += ["--log-level", self.serve.log_level]

@@ -18,6 +18,8 @@ class ServeSettings:
         allow_public: Listen on addresses beyond this machine, although the connection is not encrypted.
         port: Another port for that address; 0 takes a free one.
         kv_memory_mb: Memory for the KV pool, in MiB; unset is the executor's setting.
+        batching: static is a baseline to measure against: no request joins a batch before all of it have ended; unset is
+            the scheduler's setting.
         ready_file: Written, with the address in it, once the server serves; empty is none.
         log_level: Quieter than this is not logged by the processes.
     """
@@ -28,6 +30,7 @@ class ServeSettings:
     allow_public: bool = False
     port: int | None = None
     kv_memory_mb: int | None = None
+    batching: Literal["continuous", "static"] | None = None
     ready_file: str = ""
     log_level: Literal["debug", "info", "warning", "error"] = "warning"
 

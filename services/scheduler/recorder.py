@@ -25,6 +25,7 @@ MAGIC = b"HWLOG\0\0\1"
 MAX_RECORD_BYTES = 64 * 1024 * 1024
 _LENGTH_BYTES = 4
 _DIGEST_BYTES = 16
+_KINDS = {field.name: type(field.default) for field in dataclasses.fields(CoreSettings)}
 
 Outputs = Iterable[tuple[int, ToRouter]]
 
@@ -120,11 +121,16 @@ def read_settings(header: LogRecord) -> CoreSettings:
     assert isinstance(header.body, LogHeader)
     try:
         fields = json.loads(header.body.core_settings_json)
-        if not isinstance(fields, dict) or not all(isinstance(value, int) for value in fields.values()):
-            raise InvalidLog("the log's settings are not a table of numbers")
+        if not isinstance(fields, dict) or not all(map(_fits, fields, fields.values())):
+            raise InvalidLog("the log's settings are not those of a core")
         return CoreSettings(**fields)
     except (TypeError, ValueError) as error:
         raise InvalidLog(f"the log's settings cannot be used: {error}") from None
+
+
+def _fits(name: str, value: object) -> bool:
+    """Whether the value is of the setting's kind. An older log leaves out the settings that came later."""
+    return name in _KINDS and isinstance(value, _KINDS[name])
 
 
 def replay(path: Path) -> Replay:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 from services.runtime.lifecycle import BadSetting
 from services.runtime.listen import check_listen
 from services.runtime.log_options import LogFormat, LogLevel
-from services.scheduler.core.settings import CoreSettings
+from services.scheduler.core.settings import BatchingMode, CoreSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +38,8 @@ class SchedulerSettings:
     """Plans that may be unanswered at once."""
     prefix_cache: bool = True
     """Keep the KV blocks of prompts that have been computed, for later ones that begin alike."""
+    batching: BatchingMode = "continuous"
+    """static: no request joins a batch before all of it have ended. A baseline to measure against, not to serve with."""
     executor_heartbeat_timeout_s: float = 2.0
     """Without a heartbeat for so long the scheduler is not ready."""
     executor_lost_timeout_s: float = 5.0

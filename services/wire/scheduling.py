@@ -254,3 +254,5 @@ class StepRecord(Message):
     forward_us: int = 0
     sample_us: int = 0
     predicted_us: int = 0
+    useful_slots: int = 0
+    held_slots: int = 0

@@ -5,39 +5,13 @@ from itertools import pairwise
 
 import pytest
 
-from services.scheduler.core.settings import CoreSettings
 from services.scheduler.driver import Answer, Driver
 from services.wire.event_log import Drain
-from services.wire.execution import Sampling
-from services.wire.scheduling import FinishCause, RejectReason
-from tests.simulation.strict_engine import FAILING, POISON, StrictEngine, expected_tokens
+from services.wire.scheduling import RejectReason
+from tests.simulation.runs import ENDLESS, driver, ideal, is_right, tokens
+from tests.simulation.strict_engine import FAILING, POISON, StrictEngine
 
-ENDLESS = Sampling(temperature=0.0, ignore_eos=True)
-
-
-def tokens(count: int, seed: int = 0) -> list[int]:
-    rng = random.Random(f"{count} {seed}")
-    return [rng.randrange(1, POISON) for _ in range(count)]
-
-
-def driver(engine: StrictEngine | None = None, **settings: int | bool) -> Driver:
-    made = Driver(CoreSettings(**settings), engine or StrictEngine(), check_integrity=True)
-    made.start()
-    return made
-
-
-def is_right(answer: Answer) -> bool:
-    """Whether it ended by its length with the tokens of an undisturbed run."""
-    submit = answer.submit
-    prompt = submit.token_ids[: submit.prompt_length].tolist()
-    got = submit.token_ids[submit.prompt_length :].tolist() + answer.token_ids
-    finished = answer.finished is not None and answer.finished.cause is FinishCause.LENGTH
-    return finished and got == expected_tokens(prompt, submit.max_tokens, submit.seed, submit.sampling)
-
-
-def ideal(answers: list[Answer]) -> int:
-    """Tokens to compute if each is computed once."""
-    return sum(len(answer.submit.token_ids) + len(answer.token_ids) - 1 for answer in answers)
+in_both = pytest.mark.parametrize("batching", ["continuous", "static"])
 
 
 # ---- nobody starves
@@ -54,10 +28,11 @@ def test_a_stream_keeps_its_pace_beside_a_long_prompt(depth: int):
     assert is_right(stream)
 
 
+@in_both
 @pytest.mark.parametrize("budget", [1, 7, 15])
-def test_budgets_below_the_batch_serve_everyone_in_turn(budget: int):
+def test_budgets_below_the_batch_serve_everyone_in_turn(budget: int, batching: str):
     """24 sequences at a tiny budget all finish, and none that decodes waits much longer than a round of all."""
-    d = driver(token_budget=budget, prefix_cache=False)
+    d = driver(token_budget=budget, prefix_cache=False, batching=batching)
     answers = [d.submit(tokens(5, seed), max_tokens=30, seed=seed, sampling=ENDLESS) for seed in range(24)]
     d.run()
     assert all(is_right(answer) for answer in answers)
@@ -86,10 +61,11 @@ def test_a_long_prompt_delays_a_short_one_by_its_own_steps_only():
 # ---- preemption
 
 
-def test_two_prompts_that_do_not_fit_together_are_computed_at_most_twice():
+@in_both
+def test_two_prompts_that_do_not_fit_together_are_computed_at_most_twice(batching: str):
     """Two prompts of 0.7 pool each: total computed tokens are at most twice the ideal."""
     engine = StrictEngine(num_blocks=20)
-    d = driver(engine)
+    d = driver(engine, batching=batching)
     answers = [d.submit(tokens(224, seed), max_tokens=60, seed=seed, sampling=ENDLESS) for seed in range(2)]
     d.run()
     assert all(is_right(answer) for answer in answers)
@@ -127,11 +103,12 @@ def test_sequences_that_outgrow_the_pool_are_computed_at_most_twice(num_blocks: 
     assert engine.num_computed <= 2 * ideal(answers)
 
 
+@in_both
 @pytest.mark.parametrize("depth", [1, 2])
 @pytest.mark.parametrize("step", range(2, 16))
-def test_a_preemption_at_any_step_changes_no_token(step: int, depth: int):
+def test_a_preemption_at_any_step_changes_no_token(step: int, depth: int, batching: str):
     """Preempted just before any of its steps, in prefill or decode, a sequence gets the same tokens."""
-    d = driver(token_budget=16, pipeline_depth=depth)
+    d = driver(token_budget=16, pipeline_depth=depth, batching=batching)
     answers = [d.submit(tokens(40, seed), max_tokens=9, seed=seed, sampling=ENDLESS) for seed in range(3)]
     for answer in answers:
         d.before_step(step, lambda answer=answer: d.preempt(answer))
@@ -196,9 +173,10 @@ def test_tenants_do_not_find_each_others_blocks():
     assert [answer.finished.bill.cached_tokens for answer in answers] == [0, 0, 48]
 
 
-def test_a_new_executor_session_starts_with_an_empty_cache():
+@in_both
+def test_a_new_executor_session_starts_with_an_empty_cache(batching: str):
     """After a loss nothing is taken from blocks that are gone."""
-    d = driver()
+    d = driver(batching=batching)
     d.submit(tokens(64), max_tokens=2)
     d.run()
     d.executor_up()
@@ -221,9 +199,10 @@ def test_blocks_of_a_failed_sequence_are_not_found():
 # ---- poison
 
 
-def test_a_poisonous_request_ends_after_three_losses_and_its_neighbours_finish():
+@in_both
+def test_a_poisonous_request_ends_after_three_losses_and_its_neighbours_finish(batching: str):
     """It ends INTERNAL with three strikes; every neighbour has every token right."""
-    d = driver()
+    d = driver(batching=batching)
     neighbours = [d.submit(tokens(20, seed), max_tokens=30, seed=seed, sampling=ENDLESS) for seed in range(6)]
     poison = d.submit([POISON, *tokens(9)], max_tokens=30, sampling=ENDLESS)
     more = [d.submit(tokens(20, 50 + seed), max_tokens=30, sampling=ENDLESS, at_us=1_500_000) for seed in range(3)]
@@ -234,9 +213,10 @@ def test_a_poisonous_request_ends_after_three_losses_and_its_neighbours_finish()
     assert all(is_right(answer) for answer in (*neighbours, *more))
 
 
-def test_two_poisonous_requests_are_both_convicted():
+@in_both
+def test_two_poisonous_requests_are_both_convicted(batching: str):
     """Each is found, and neither drags the other's neighbours down."""
-    d = driver(token_budget=16)
+    d = driver(token_budget=16, batching=batching)
     poisons = [d.submit([POISON, *tokens(9, seed)], max_tokens=30, sampling=ENDLESS) for seed in range(2)]
     neighbours = [d.submit(tokens(20, seed), max_tokens=30, seed=seed, sampling=ENDLESS) for seed in range(6)]
     d.run()
@@ -259,27 +239,30 @@ def lose_at_random(d: Driver, answers: list[Answer], rng: random.Random, *, mean
     return num_quarantines
 
 
+@in_both
 @pytest.mark.parametrize("seed", range(3))
-def test_random_losses_quarantine_nobody(seed: int):
+def test_random_losses_quarantine_nobody(seed: int, batching: str):
     """200 losses at any moment, about 30 steps apart: nobody is suspected enough to run alone, all tokens are right."""
-    d, answers = driver(max_slots=8), list[Answer]()
+    d, answers = driver(max_slots=8, batching=batching), list[Answer]()
     assert lose_at_random(d, answers, random.Random(seed), mean_steps=30) == 0
     assert all(is_right(answer) for answer in answers)
 
 
+@in_both
 @pytest.mark.parametrize("seed", range(3))
-def test_losses_after_a_few_steps_convict_no_innocent(seed: int):
+def test_losses_after_a_few_steps_convict_no_innocent(seed: int, batching: str):
     """200 losses at any moment, about 10 steps apart: every answer ends with its tokens."""
-    d, answers = driver(max_slots=8), list[Answer]()
+    d, answers = driver(max_slots=8, batching=batching), list[Answer]()
     lose_at_random(d, answers, random.Random(seed), mean_steps=10)
     assert all(is_right(answer) for answer in answers)
 
 
+@in_both
 @pytest.mark.parametrize("seed", range(3))
-def test_a_poisonous_request_is_convicted_where_executors_are_lost_at_random(seed: int):
+def test_a_poisonous_request_is_convicted_where_executors_are_lost_at_random(seed: int, batching: str):
     """It takes more losses than three, and no more than seven under it; no innocent is convicted."""
     rng = random.Random(seed)
-    d = driver(max_slots=8)
+    d = driver(max_slots=8, batching=batching)
     innocents = [d.submit(tokens(30, n), max_tokens=500, seed=n, sampling=ENDLESS) for n in range(5)]
     for _ in range(10):
         d.run(until_us=d.now_us + rng.randrange(10, 40) * 1000)
@@ -323,9 +306,10 @@ def test_a_loss_under_a_quarantined_request_strikes_nobody_else(depth: int):
 # ---- deadlines, quotas, queues, drain
 
 
-def test_a_passed_deadline_ends_a_request_and_nothing_of_it_is_computed_after():
+@in_both
+def test_a_passed_deadline_ends_a_request_and_nothing_of_it_is_computed_after(batching: str):
     """A running one and a waiting one end at their deadlines."""
-    d = driver(max_slots=1)
+    d = driver(max_slots=1, batching=batching)
     running = d.submit(tokens(10), max_tokens=100, sampling=ENDLESS, time_left_us=20_500)
     waiting = d.submit(tokens(10, 2), max_tokens=100, sampling=ENDLESS, time_left_us=10_500)
     last = d.submit(tokens(10, 3), max_tokens=5, sampling=ENDLESS)
@@ -337,9 +321,10 @@ def test_a_passed_deadline_ends_a_request_and_nothing_of_it_is_computed_after():
     assert is_right(last)
 
 
-def test_a_full_queue_refuses_at_once_with_a_delay():
+@in_both
+def test_a_full_queue_refuses_at_once_with_a_delay(batching: str):
     """Requests over the bound are refused with a retry delay; a resubmitted one passes it."""
-    d = driver(max_slots=1, max_waiting_requests=2)
+    d = driver(max_slots=1, max_waiting_requests=2, batching=batching)
     answers = [d.submit(tokens(10, n), max_tokens=5, sampling=ENDLESS) for n in range(5)]
     again = d.submit(tokens(10, 9), max_tokens=5, sampling=ENDLESS, resubmitted=True)
     refused = [answer for answer in answers if answer.rejected]
@@ -362,9 +347,10 @@ def test_a_queue_is_bounded_in_tokens():
     assert all(is_right(answer) for answer in (long[0], short, huge))
 
 
-def test_a_tenant_at_its_block_quota_waits_and_others_pass():
+@in_both
+def test_a_tenant_at_its_block_quota_waits_and_others_pass(batching: str):
     """Its second request starts when its first ends; another tenant's starts at once."""
-    d = driver()
+    d = driver(batching=batching)
     mine = [d.submit(tokens(20, n), max_tokens=30, sampling=ENDLESS, tenant="a", tenant_max_blocks=4) for n in range(2)]
     other = d.submit(tokens(20, 7), max_tokens=5, sampling=ENDLESS, tenant="b")
     d.run()
@@ -385,9 +371,10 @@ def test_quotas_refuse_what_they_can_never_allow():
     assert (large.rejected.reason, large.rejected.retry_after_us) == (RejectReason.QUOTA, -1)
 
 
-def test_a_drain_refuses_newcomers_and_lets_the_living_finish():
+@in_both
+def test_a_drain_refuses_newcomers_and_lets_the_living_finish(batching: str):
     """Live and resubmitted requests finish, new ones are refused."""
-    d = driver()
+    d = driver(batching=batching)
     old = d.submit(tokens(20), max_tokens=30, sampling=ENDLESS)
     d.tell(Drain())
     new = d.submit(tokens(20, 2), max_tokens=5)

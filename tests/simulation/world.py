@@ -62,6 +62,7 @@ class World:
             executor_grace_us=rng.choice((0, 20, 2000, 10_000)) * STEP_US,
             pipeline_depth=rng.choice((1, 2)),
             prefix_cache=rng.random() < 0.8,
+            batching=rng.choice(("continuous", "continuous", "static")),
         )
         self.engine = StrictEngine(
             num_blocks=rng.choice((8, 16, 40, 80)), step_us=STEP_US, context_length=rng.choice((80, 400, 400))

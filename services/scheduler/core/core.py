@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from services.scheduler.core.admission import max_request_tokens, pool_tokens
+from services.scheduler.core.batching import batching_of
 from services.scheduler.core.explain import view
 from services.scheduler.core.illegal_event import ExecutorBroke, IllegalEvent, RouterBroke
 from services.scheduler.core.intake import Intake
@@ -180,6 +181,8 @@ class Core:
         charged: Counter[str] = Counter()
         if life.session:
             life.session.check_integrity()
+            assert self._planner is not None
+            self._planner.check_integrity()
             for sequence in running:
                 charged[sequence.submit.tenant] += life.session.running.final_blocks(sequence)
         life.quotas.check_integrity(Counter(sequence.submit.tenant for sequence in life.registry), charged)
@@ -237,7 +240,7 @@ class Core:
             life.lose_executor(self._now_us)
         life.capacity = event.capacity
         life.session = session = Session(event.session, event.capacity, self.settings, life.quotas)
-        self._planner = Planner(session, life.queue, life.quotas)
+        self._planner = Planner(session, life.queue, life.quotas, batching_of(self.settings, session, life.queue))
         self._steps = Steps(session, life, self._progress)
         self._progress.executor_came(session, self._now_us)
         for router in life.registry.routers:

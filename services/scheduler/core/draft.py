@@ -17,6 +17,8 @@ class Draft:
     num_decodes: int = 0
     num_prefill_tokens: int = 0
     num_preempted: int = 0
+    num_held: int = 0
+    """Slots in use or kept empty, see Batching."""
     prefix_hit_tokens: int = 0
     prefix_query_tokens: int = 0
     admitted: list[AdmittedSlot] = field(default_factory=list)

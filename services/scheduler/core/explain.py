@@ -38,11 +38,10 @@ def _start_us(
     session, head = lifecycle.session, lifecycle.queue.head
     if session is None or planner is None or waiting_for in _UNFORESEEABLE:
         return -1
-    running = session.running
-    num_ends = lifecycle.queue.position(sequence) + 1 - (running.num_slots - len(running))
+    num_ends = planner.batching.num_ends_before(sequence)
     if head is not None and planner.is_blocked(head):
         num_ends = max(1, num_ends)
-    turnover_us = progress.turnover_us(running, num_ends)
+    turnover_us = progress.turnover_us(session.running, num_ends)
     return turnover_us + progress.wait_us(lifecycle.queue, before=sequence) if turnover_us >= 0 else -1
 
 
@@ -70,9 +69,9 @@ def _reason(sequence: Sequence, lifecycle: Lifecycle, planner: Planner | None) -
         return "quota"
     if planner.is_held_for_another(sequence):
         return "quarantine"
-    head = lifecycle.queue.head
+    head = planner.batching.head or lifecycle.queue.head
     if head is not None and head is not sequence:
         return "its_turn"
-    if session.running.is_full:
+    if not planner.batching.is_open:
         return "a_slot"
     return "kv_blocks" if planner.is_blocked(sequence) else "next_step"

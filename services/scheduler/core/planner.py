@@ -1,6 +1,7 @@
 """The planner: who computes how many tokens in the next step, and in which blocks."""
 
 from services.scheduler.core import preemption
+from services.scheduler.core.batching import Batching
 from services.scheduler.core.draft import Draft
 from services.scheduler.core.flight import Chunk
 from services.scheduler.core.queue import WaitingQueue
@@ -17,16 +18,18 @@ class Planner:
     beginning is admitted only when that is planned: a cold burst with a common prefix computes it once at any budget.
     """
 
-    def __init__(self, session: Session, queue: WaitingQueue, quotas: Quotas) -> None:
+    def __init__(self, session: Session, queue: WaitingQueue, quotas: Quotas, batching: Batching) -> None:
         self._session = session
         self._running = session.running
         self._kv = session.kv
         self._queue = queue
         self._quotas = quotas
+        self.batching = batching
         self._blocked = (-1, -1)
 
     def draft(self, at_us: int) -> Draft | None:
         """The next step; None when there is nothing to compute."""
+        self.batching.begin_step()
         if self._session.flights and self._quarantined():
             return None  # it runs alone: not even beside an unanswered plan of others
         draft = Draft(at_us, self._session.token_budget)
@@ -38,6 +41,7 @@ class Planner:
             draft.num_decodes = self._running.recount()
             self._prefill(draft, alone)
             if draft.num_tokens or (alone and alone.is_running) or not self._running.has_ready:
+                draft.num_held = self.batching.num_held
                 return draft if draft.num_tokens else None
             # Nobody took the seat for prefill, or those in turn have given way: the next ones in turn decode.
 
@@ -56,19 +60,22 @@ class Planner:
         alone = self._quarantined()
         return alone is not None and alone is not sequence
 
+    def check_integrity(self) -> None:
+        self.batching.check_integrity()
+
     def _quarantined(self) -> Sequence | None:
         """The one that has to run alone, if there is one and it is its turn."""
         for sequence in self._running.struck.values():
             if sequence.is_quarantined:
                 return sequence
-        head = self._queue.head
+        head = self.batching.head
         return head if head and head.is_quarantined else None
 
     def _alone(self, draft: Draft) -> Sequence | None:
         sequence = self._quarantined()
         if sequence is None or sequence.is_running:
             return sequence
-        may = not self._running.is_full and self._quotas.can_charge(sequence, self._running.final_blocks(sequence))
+        may = self.batching.is_open and self._quotas.can_charge(sequence, self._running.final_blocks(sequence))
         return sequence if may and self._admit(draft, sequence) else None
 
     def _grow(self, draft: Draft) -> None:
@@ -100,7 +107,7 @@ class Planner:
                 self._chunk(draft, sequence)
         tenants_at_quota: set[str] = set()
         while alone is None and draft.left and self._can_try_admission():
-            waiting = self._queue.first(tenants_at_quota)
+            waiting = self.batching.first(tenants_at_quota)
             if waiting is None or waiting.is_quarantined:
                 return
             if not self._quotas.can_charge(waiting, self._running.final_blocks(waiting)):
@@ -111,8 +118,8 @@ class Planner:
                 return
 
     def _can_try_admission(self) -> bool:
-        head = self._queue.head
-        return head is not None and not self._running.is_full and not self.is_blocked(head)
+        head = self.batching.head
+        return head is not None and self.batching.is_open and not self.is_blocked(head)
 
     def _admit(self, draft: Draft, sequence: Sequence) -> bool:
         """Whether it fits, with what must stay idle for the others; then it has a slot and blocks."""

@@ -1,6 +1,9 @@
 """The core's settings: what an operator may choose about scheduling."""
 
 from dataclasses import dataclass
+from typing import Literal, get_args
+
+BatchingMode = Literal["continuous", "static"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +23,8 @@ class CoreSettings:
     pipeline_depth: int = 1
     """Plans that may be unanswered at once."""
     prefix_cache: bool = True
+    batching: BatchingMode = "continuous"
+    """static: whole batches, released together; the baseline that continuous batching is measured against."""
 
     def __post_init__(self) -> None:
         for name in (
@@ -33,6 +38,8 @@ class CoreSettings:
         ):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+        if self.batching not in get_args(BatchingMode):
+            raise ValueError(f"batching must be one of {', '.join(get_args(BatchingMode))}, not {self.batching!r}")
         if self.pipeline_depth > 2:
             raise ValueError(f"pipeline_depth must be 1 or 2, not {self.pipeline_depth}")
         if self.executor_grace_us < 0:

@@ -88,6 +88,8 @@ class Steps:
             forward_us=newest.forward_us if newest else 0,
             sample_us=newest.sample_us if newest else 0,
             predicted_us=predicted_us,
+            useful_slots=draft.num_decodes + len(draft.chunks),
+            held_slots=draft.num_held,
         )
         life.num_finished = life.num_rejected = 0
         return record

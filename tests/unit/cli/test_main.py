@@ -399,3 +399,10 @@ def test_the_base_install_says_what_a_command_lacks(arguments, code, words):
     assert done.returncode == code, done.stderr
     assert words in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_serve_passes_the_way_of_batching_on():
+    """To the scheduler, and only where it was given: unset, the scheduler's own setting holds."""
+    flags = make_plan(ServeSettings(fake=True, port=0, batching="static")).flags(Path("/run"))
+    assert flags["scheduler"][-4:-2] == ["--batching", "static"]
+    assert "--batching" not in make_plan(ServeSettings(fake=True, port=0)).flags(Path("/run"))["scheduler"]

@@ -23,9 +23,9 @@ from services.wire.scheduling import Rejected, RejectReason, ToRouter
 from tests.simulation.strict_engine import StrictEngine
 
 
-def record(path: Path) -> CoreSettings:
+def record(path: Path, **chosen: str) -> CoreSettings:
     """A small run with a loss in it."""
-    settings = CoreSettings(token_budget=9, max_slots=3)
+    settings = CoreSettings(token_budget=9, max_slots=3, **chosen)
     with path.open("wb") as file:
         d = Driver(settings, StrictEngine(num_blocks=12), recorder=Recorder(file, settings, build="test"))
         d.start()
@@ -72,6 +72,25 @@ def test_a_log_begins_with_its_magic_and_the_settings(log: Path):
     header = next(read_log(log))
     assert header.body.build == "test"
     assert read_settings(header) == CoreSettings(token_budget=9, max_slots=3)
+
+
+def test_the_way_of_batching_is_in_the_log(tmp_path: Path):
+    """A log of static batches replays as such."""
+    path = tmp_path / "static.hwlog"
+    settings = record(path, batching="static")
+    assert read_settings(next(read_log(path))) == settings
+    assert replay(path).num_plans > 20
+
+
+def test_a_setting_that_an_older_log_does_not_have_is_its_default(log: Path):
+    """Logs of the versions before it replay."""
+    records = frames(log.read_bytes())
+    header = decode(LogRecord, records[0]).body
+    older = json.loads(header.core_settings_json)
+    del older["batching"]
+    records[0] = encode(LogRecord(body=LogHeader(protocol=PROTOCOL, core_settings_json=json.dumps(older))))
+    write(log, records)
+    assert replay(log).num_plans > 20
 
 
 def test_a_truncated_last_record_is_passed_over(log: Path):
@@ -141,7 +160,18 @@ def test_a_hostile_file_is_refused_in_words(tmp_path: Path, data: bytes, why: st
 
 @pytest.mark.parametrize(
     "settings_json",
-    ["", "[]", "{", '{"max_slots": "many"}', '{"max_slots": 0}', '{"unknown": 1}', '{"max_slots": 1e999}'],
+    [
+        "",
+        "[]",
+        "{",
+        '{"max_slots": "many"}',
+        '{"max_slots": 0}',
+        '{"unknown": 1}',
+        '{"max_slots": 1e999}',
+        '{"batching": "dynamic"}',
+        '{"batching": 1}',
+        '{"prefix_cache": "no"}',
+    ],
 )
 def test_settings_that_are_none_are_refused(tmp_path: Path, settings_json: str):
     """The header's JSON is data from a stranger."""

@@ -416,6 +416,20 @@ def test_explain_says_what_a_request_waits_for():
     assert views(9) == ()
 
 
+def test_explain_says_that_a_static_batch_has_to_end_first():
+    """Slots of the batch are empty, and whoever is next waits for one until the whole batch has ended."""
+    bench = Bench(max_slots=4, batching="static")
+    bench.submit(1, max_tokens=40)
+    bench.step([0])
+    bench.submit(2)
+    question = ExplainByIdRequest(tenant="", request_id="r2")
+    (view,) = bench.core.explain(question, bench.at_us).sequences
+    assert (view.waiting_for, view.estimated_start_us) == ("a_slot", 39 * 1000)
+    bench.tell(RoutedCancel(router=1, cancel=Cancel(handle=1)))
+    (view,) = bench.core.explain(question, bench.at_us).sequences
+    assert (view.waiting_for, view.estimated_start_us) == ("next_step", 0)
+
+
 def test_explain_says_that_another_request_has_to_run_alone():
     """Whoever waits for a quarantine to end is told so."""
     bench = Bench()

@@ -30,8 +30,9 @@ class CoreMachine(RuleBasedStateMachine):
         blocks=st.integers(3, 9),
         depth=st.integers(1, 2),
         grace_us=st.sampled_from([0, 3000]),
+        batching=st.sampled_from(["continuous", "static"]),
     )
-    def start(self, budget: int, slots: int, blocks: int, depth: int, grace_us: int) -> None:
+    def start(self, budget: int, slots: int, blocks: int, *, depth: int, grace_us: int, batching: str) -> None:
         self.driver = Driver(
             CoreSettings(
                 token_budget=budget,
@@ -40,6 +41,7 @@ class CoreMachine(RuleBasedStateMachine):
                 executor_grace_us=grace_us,
                 max_waiting_requests=4,
                 default_max_tokens=20,
+                batching=batching,
             ),
             StrictEngine(num_blocks=blocks, context_length=120),
             check_integrity=True,

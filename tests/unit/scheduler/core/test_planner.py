@@ -1,5 +1,6 @@
 from collections import Counter
 
+from services.scheduler.core.batching import ContinuousBatching
 from services.scheduler.core.planner import Planner
 from services.scheduler.core.queue import WaitingQueue
 from services.scheduler.core.quota import Quotas
@@ -15,7 +16,8 @@ class Desk:
         self.quotas = Quotas()
         self.session = Session(1, capacity(num_blocks=num_blocks), CoreSettings(**settings), self.quotas)
         self.queue = WaitingQueue(max_requests=99, max_tokens=10**6)
-        self.planner = Planner(self.session, self.queue, self.quotas)
+        batching = ContinuousBatching(self.session.running, self.queue)
+        self.planner = Planner(self.session, self.queue, self.quotas, batching)
 
     def join(self, serial: int, **fields):
         made = sequence(serial, **fields)

@@ -27,6 +27,12 @@ def test_bad_grace_and_depth_are_refused():
         CoreSettings(pipeline_depth=3)
 
 
+def test_an_unknown_batching_is_refused_with_those_there_are():
+    """The error names both."""
+    with pytest.raises(ValueError, match="batching must be one of continuous, static, not 'dynamic'"):
+        CoreSettings(batching="dynamic")
+
+
 def test_settings_cannot_be_changed():
     """Configuration is never mutated."""
     with pytest.raises(dataclasses.FrozenInstanceError):
