@@ -25,7 +25,10 @@ Chooser = Callable[[list[SchedulerLink]], SchedulerLink]
 class Placed(Computed, Protocol):
     """A sequence that can be placed, and placed again."""
 
-    fingerprint: str  # of the model that its prompt was tokenized for
+    @property
+    def fingerprint(self) -> str:
+        """Of the model that its prompt was tokenized for."""
+        ...
 
     def seated(self, link: SchedulerLink, handle: int) -> None: ...
 

@@ -11,6 +11,7 @@ from services.router.answer import Answer
 from services.router.checked_request import CheckedRequest
 from services.router.fleet import Fleet
 from services.router.live_request import LiveRequest
+from services.router.order import Order
 from services.router.prompt_chain import PromptChain
 from services.router.reject_reasons import duplicate_id
 from services.router.served_model import ServedModel
@@ -128,16 +129,18 @@ class Intake:
         )
         return [
             Answer(
-                request=checked,
-                tenant=live.tenant,
-                index=index,
-                max_tokens=max_tokens,
-                chain=chain,
-                fingerprint=model.card.fingerprint,
-                text=model.text.answer(rules, skip_special_tokens=checked.skip_special_tokens),
-                fleet=self._fleet,
+                Order(
+                    request=checked,
+                    tenant=live.tenant,
+                    index=index,
+                    max_tokens=max_tokens,
+                    chain=chain,
+                    fingerprint=model.card.fingerprint,
+                    deadline_at=live.deadline_at,
+                ),
+                model.text.answer(rules, skip_special_tokens=checked.skip_special_tokens),
+                self._fleet,
                 arrived_at=live.arrived_at,
-                deadline_at=live.deadline_at,
                 changed=live.answer_changed,
             )
             for index in range(checked.n)

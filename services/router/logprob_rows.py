@@ -40,3 +40,8 @@ def rows_by_handle(rows: LogprobRows | None) -> dict[int, list[LogprobRow]]:
         by_handle.setdefault(handle, []).append(row)
         start = end
     return by_handle
+
+
+def token_logprobs(token_id: int, row: LogprobRow | None) -> api.TokenLogprobs:
+    """What clients read of one token; the token alone where its row is not known."""
+    return row.to_proto(token_id) if row else api.TokenLogprobs(token_id=token_id)
