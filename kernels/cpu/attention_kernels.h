@@ -1,0 +1,312 @@
+// Attention over blocks of keys and values: decode and prefill chunks alike.
+//
+// Included once per level inside that level's namespace, after elementwise_kernels.h (for `exp`).
+//
+// A row is one head of one query. Rows go through the partitions of kPartition keys in order, with a running maximum
+// (https://arxiv.org/abs/1805.02867), a strip of a few rows at a time so that each vector of the cache is used several
+// times. What fixes a row's bits, whatever strip, tile or chunk it stands in:
+//
+// - a score is one sum over head_dim in order;
+// - weights past the row's position are +0, which changes no sum; partitions wholly past it scale by exactly 1;
+// - a column of the result is one sum over the keys in order, and a zero of it is +0 in the end;
+// - the weights are added lane by lane over the blocks of a partition, then over the lanes. In bf16 they are rounded
+//   first, and the rounded ones are added: so the weights that values really get sum to one.
+
+constexpr int kStripRows = kRowTile;
+constexpr int kTileRows = 48;  // rows that a task aims at
+constexpr int kMaxColumns = 4;
+constexpr int kPartitionBlocks = kPartition / kBlockSize;
+constexpr int kVectorBytes = 64;
+
+// Either format of the cache is vectors of 64 bytes: a lane holds kPack elements that a word of kPack queries or
+// weights meets. A block of keys is [head_dim / kPack] vectors, one of values [kBlockSize / kPack][head_dim / 16].
+struct Bf16Format {
+  static constexpr int kPack = 2;
+  using Vector = B64;
+  static Vector vector(const char* p) { return load_bytes(p); }
+  static F16 dot(F16 acc, Vector vector, const float* word) {
+    uint32_t pair;
+    memcpy(&pair, word, sizeof pair);
+    return dot_bf16(acc, vector, pair);
+  }
+  // Stores 16 values as 16 / kPack words and returns them as they are stored.
+  static F16 put(float* words, F16 a) {
+    uint16_t rounded[16];
+    store_bf16(rounded, a);
+    memcpy(words, rounded, sizeof rounded);
+    return load_bf16(rounded);
+  }
+};
+struct Fp32Format {
+  static constexpr int kPack = 1;
+  using Vector = F16;
+  static Vector vector(const char* p) { return load(reinterpret_cast<const float*>(p)); }
+  static F16 dot(F16 acc, Vector vector, const float* word) { return fma(vector, set1(*word), acc); }
+  static F16 put(float* words, F16 a) {
+    store(words, a);
+    return a;
+  }
+};
+
+// Vectors side by side that `rows` rows can be multiplied with in registers.
+constexpr int columns_of(int rows) {
+  return kAccumulators / rows >= kMaxColumns ? kMaxColumns : kAccumulators / rows >= 2 ? 2 : 1;
+}
+
+// Rows that go through the cache together. Lanes of the F16-sized arrays are rows.
+struct Strip {
+  int32_t position[kStripRows];
+  float best[16], total[16];
+  float* queries;   // [head_dim / kPack][rows] words
+  float* weighted;  // [rows][head_dim]
+};
+
+// What a partition looks like to one kv head.
+struct Partition {
+  int32_t first_key, num_blocks;
+  const char* keys[kPartitionBlocks];
+  const char* values[kPartitionBlocks];
+};
+
+// Scores of ROWS rows and the keys of COLUMNS blocks.
+template <class Format, int ROWS, int COLUMNS>
+inline void score_blocks(const char* const* blocks, const float* queries, int steps, float* scores) {
+  F16 acc[ROWS][COLUMNS];
+  for (int r = 0; r < ROWS; r++)
+    for (int c = 0; c < COLUMNS; c++) acc[r][c] = zero();
+  for (int step = 0; step < steps; step++) {
+    typename Format::Vector keys[COLUMNS];
+    for (int c = 0; c < COLUMNS; c++) keys[c] = Format::vector(blocks[c] + step * kVectorBytes);
+    for (int r = 0; r < ROWS; r++)
+      for (int c = 0; c < COLUMNS; c++) acc[r][c] = Format::dot(acc[r][c], keys[c], queries + step * ROWS + r);
+  }
+  for (int r = 0; r < ROWS; r++)
+    for (int c = 0; c < COLUMNS; c++) store(scores + r * kPartition + c * 16, acc[r][c]);
+}
+
+template <class Format, int ROWS>
+inline void score(const Partition& partition, int blocks, const Shape& shape, const Strip& strip, float* scores) {
+  constexpr int kColumns = columns_of(ROWS);
+  const int steps = shape.head_dim / Format::kPack;
+  int b = 0;
+  for (; b + kColumns <= blocks; b += kColumns)
+    score_blocks<Format, ROWS, kColumns>(partition.keys + b, strip.queries, steps, scores + b * 16);
+  for (; b < blocks; b++) score_blocks<Format, ROWS, 1>(partition.keys + b, strip.queries, steps, scores + b * 16);
+}
+
+// The largest of a row's first `count` scores.
+inline float best_score(const float* scores, int count) {
+  F16 best = set1(-INFINITY);
+  int i = 0;
+  for (; i + 16 <= count; i += 16) best = max(best, load(scores + i));
+  if (i < count) best = max(best, first_or(load(scores + i), count - i, -INFINITY));
+  return max_lane(best);
+}
+
+// Weights of `blocks` blocks, zero after the first `count` keys; returns their sum.
+template <class Format>
+inline float weigh(const float* scores, float best, int count, int blocks, float* weights) {
+  constexpr int kWords = kBlockSize / Format::kPack;
+  F16 total = zero();
+  for (int b = 0; b < blocks; b++) {
+    F16 weight = zero();
+    if (const int left = count - b * kBlockSize; left > 0) {
+      weight = exp(sub(load(scores + b * kBlockSize), set1(best)));
+      if (left < kBlockSize) weight = first(weight, left);
+    }
+    total = add(total, Format::put(weights + b * kWords, weight));
+  }
+  return sum(total);
+}
+
+// Scores become weights; `decay` is what the sums so far are to be multiplied with.
+template <class Format, int ROWS>
+inline void soften(const Partition& partition, int blocks, Strip& strip, const float* scores, float* weights,
+                   float* decay) {
+  constexpr int kRowWords = kPartition / Format::kPack;
+  float best[16] = {}, total[16] = {};
+  int count[ROWS];
+  for (int r = 0; r < ROWS; r++) {
+    count[r] = std::min(kPartition, strip.position[r] + 1 - partition.first_key);
+    best[r] = strip.best[r];
+    if (const float here = best_score(scores + r * kPartition, count[r]); !(here <= best[r])) best[r] = here;
+  }
+  const F16 decays = exp(sub(load(strip.best), load(best)));
+  for (int r = 0; r < ROWS; r++)
+    total[r] = weigh<Format>(scores + r * kPartition, best[r], count[r], blocks, weights + r * kRowWords);
+  store(strip.total, fma(load(strip.total), decays, load(total)));
+  store(strip.best, load(best));
+  store(decay, decays);
+}
+
+// weighted = weighted * decay + weights * values, of ROWS rows and COLUMNS vectors of head_dim.
+template <class Format, int ROWS, int COLUMNS>
+inline void add_values(const Partition& partition, int blocks, int head_dim, int column, const float* weights,
+                       const float* decay, float* weighted) {
+  constexpr int kWords = kBlockSize / Format::kPack, kRowWords = kPartition / Format::kPack;
+  F16 acc[ROWS][COLUMNS];
+  for (int r = 0; r < ROWS; r++)
+    for (int c = 0; c < COLUMNS; c++)
+      acc[r][c] = mul(load(weighted + r * head_dim + (column + c) * 16), set1(decay[r]));
+  for (int b = 0; b < blocks; b++)
+    for (int t = 0; t < kWords; t++) {
+      const char* at = partition.values[b] + (t * (head_dim / 16) + column) * kVectorBytes;
+      typename Format::Vector values[COLUMNS];
+      for (int c = 0; c < COLUMNS; c++) values[c] = Format::vector(at + c * kVectorBytes);
+      for (int r = 0; r < ROWS; r++)
+        for (int c = 0; c < COLUMNS; c++)
+          acc[r][c] = Format::dot(acc[r][c], values[c], weights + r * kRowWords + b * kWords + t);
+    }
+  for (int r = 0; r < ROWS; r++)
+    for (int c = 0; c < COLUMNS; c++) store(weighted + r * head_dim + (column + c) * 16, acc[r][c]);
+}
+
+// One strip of ROWS rows through one partition.
+template <class Format, int ROWS>
+inline void attend_partition(const Shape& shape, const Partition& partition, Strip& strip, float* scores,
+                             float* weights) {
+  constexpr int kColumns = columns_of(ROWS);
+  const int last = strip.position[ROWS - 1] - partition.first_key;
+  if (last < 0) return;
+  const int blocks = std::min(kPartitionBlocks, last / kBlockSize + 1);
+  score<Format, ROWS>(partition, blocks, shape, strip, scores);
+  float decay[16];
+  soften<Format, ROWS>(partition, blocks, strip, scores, weights, decay);
+  const int columns = shape.head_dim / 16;
+  int c = 0;
+  for (; c + kColumns <= columns; c += kColumns)
+    add_values<Format, ROWS, kColumns>(partition, blocks, shape.head_dim, c, weights, decay, strip.weighted);
+  for (; c < columns; c++)
+    add_values<Format, ROWS, 1>(partition, blocks, shape.head_dim, c, weights, decay, strip.weighted);
+}
+
+// Calls run(integral constant of rows), rows from 1 to kStripRows.
+template <int ROWS = kStripRows, class Run>
+inline void with_rows(int rows, Run run) {
+  if constexpr (ROWS > 1)
+    if (rows < ROWS) return with_rows<ROWS - 1>(rows, run);
+  run(std::integral_constant<int, ROWS>());
+}
+
+inline int32_t group_of(const Shape& shape) { return shape.heads / shape.kv_heads; }
+inline int32_t query_tile(const Shape& shape) { return std::max(1, kTileRows / group_of(shape)); }
+inline int64_t strips_of(int64_t rows) { return (rows + kStripRows - 1) / kStripRows; }
+constexpr int64_t kStripFloats = (sizeof(Strip) + kVectorBytes - 1) / kVectorBytes * kVectorBytes / sizeof(float);
+
+// Scores and weights of a strip, then of each strip its struct, queries and sums.
+inline int64_t attention_scratch(const Shape& shape) {
+  const int64_t strips = strips_of(int64_t{query_tile(shape)} * group_of(shape));
+  return kVectorBytes / sizeof(float) + 2 * kStripRows * kPartition +
+         strips * (kStripFloats + 2 * kStripRows * shape.head_dim);
+}
+
+// A tile of queries: at most query_tile(shape).
+template <class Format>
+struct Tile {
+  const Shape& shape;
+  const KvLayer& kv;
+  const Sequence& sequence;
+  int32_t kv_head, query_begin, query_end;
+  float *scores, *weights, *strips;
+
+  Tile(const Shape& shape, const KvLayer& kv, const Sequence& sequence, int32_t kv_head, int32_t query_begin,
+       int32_t query_end, float* scratch)
+      : shape(shape), kv(kv), sequence(sequence), kv_head(kv_head), query_begin(query_begin), query_end(query_end) {
+    const uintptr_t at = reinterpret_cast<uintptr_t>(scratch);
+    scores = scratch + (-at % kVectorBytes) / sizeof(float);
+    weights = scores + kStripRows * kPartition;
+    strips = weights + kStripRows * kPartition;
+  }
+
+  void run(const float* queries, int64_t q_stride, float* out) {
+    for_strips([&](Strip& strip, int first_row, auto rows) { fill(strip, first_row, rows, queries, q_stride); });
+    const int32_t last = sequence.start + query_end - 1;
+    for (int32_t first_key = 0; first_key <= last; first_key += kPartition) {
+      const Partition partition = partition_at(first_key, last);
+      for_strips([&](Strip& strip, int, auto rows) {
+        attend_partition<Format, decltype(rows)::value>(shape, partition, strip, scores, weights);
+      });
+    }
+    for_strips([&](Strip& strip, int first_row, auto rows) { finish(strip, first_row, rows, out); });
+  }
+
+ private:
+  template <class Each>
+  void for_strips(Each each) {
+    const int rows = (query_end - query_begin) * group_of(shape);
+    float* at = strips;
+    for (int row = 0; row < rows; row += kStripRows) {
+      Strip& strip = *reinterpret_cast<Strip*>(at);
+      strip.queries = at + kStripFloats;
+      strip.weighted = strip.queries + kStripRows * shape.head_dim;
+      at = strip.weighted + kStripRows * shape.head_dim;
+      with_rows(std::min(kStripRows, rows - row), [&](auto strip_rows) { each(strip, row, strip_rows); });
+    }
+  }
+
+  int32_t query_of(int row) const { return query_begin + row / group_of(shape); }
+  int32_t head_of(int row) const { return kv_head * group_of(shape) + row % group_of(shape); }
+
+  // Scaled queries, their words side by side; empty sums.
+  template <int ROWS>
+  void fill(Strip& strip, int first_row, std::integral_constant<int, ROWS>, const float* queries, int64_t q_stride) {
+    const F16 scale = set1(1.0f / std::sqrt(static_cast<float>(shape.head_dim)));
+    constexpr int kWords = 16 / Format::kPack;
+    for (int r = 0; r < ROWS; r++) {
+      strip.position[r] = sequence.start + query_of(first_row + r);
+      const float* query = queries + (sequence.first_row + query_of(first_row + r)) * q_stride +
+                           int64_t{head_of(first_row + r)} * shape.head_dim;
+      for (int d = 0; d < shape.head_dim; d += 16) {
+        float words[kWords];
+        Format::put(words, mul(load(query + d), scale));
+        for (int i = 0; i < kWords; i++) memcpy(strip.queries + (d / Format::kPack + i) * ROWS + r, words + i, 4);
+      }
+    }
+    store(strip.best, set1(-INFINITY));
+    store(strip.total, zero());
+    for (int i = 0; i < ROWS * shape.head_dim; i += 16) store(strip.weighted + i, zero());
+  }
+
+  Partition partition_at(int32_t first_key, int32_t last_key) const {
+    const int64_t block_bytes = int64_t{kBlockSize} * shape.head_dim * 4 / Format::kPack;
+    Partition partition;
+    partition.first_key = first_key;
+    partition.num_blocks = std::min(kPartitionBlocks, (last_key - first_key) / kBlockSize + 1);
+    for (int32_t b = 0; b < partition.num_blocks; b++) {
+      const int64_t block = sequence.blocks[first_key / kBlockSize + b];
+      const int64_t begin = (block * shape.kv_heads + kv_head) * block_bytes;
+      partition.keys[b] = static_cast<const char*>(kv.keys) + begin;
+      partition.values[b] = static_cast<const char*>(kv.values) + begin;
+    }
+    return partition;
+  }
+
+  template <int ROWS>
+  void finish(const Strip& strip, int first_row, std::integral_constant<int, ROWS>, float* out) const {
+    for (int r = 0; r < ROWS; r++) {
+      const F16 inverse = set1(1.0f / strip.total[r]);
+      float* to = out + (int64_t{sequence.first_row} + query_of(first_row + r)) * shape.heads * shape.head_dim +
+                  int64_t{head_of(first_row + r)} * shape.head_dim;
+      // Adding +0 makes -0, which zero weights may or may not have turned into +0 before, +0 for certain.
+      for (int d = 0; d < shape.head_dim; d += 16)
+        store(to + d, fma(load(strip.weighted + r * shape.head_dim + d), inverse, zero()));
+    }
+  }
+};
+
+template <class Format>
+inline void attend(const Shape& shape, const KvLayer& kv, const Sequence& sequence, int32_t kv_head,
+                   int32_t query_begin, int32_t query_end, const float* queries, int64_t q_stride, float* out,
+                   float* scratch) {
+  const int32_t tile = query_tile(shape);
+  for (int32_t begin = query_begin; begin < query_end; begin += tile)
+    Tile<Format>(shape, kv, sequence, kv_head, begin, std::min(begin + tile, query_end), scratch)
+        .run(queries, q_stride, out);
+}
+
+inline void attention(const Shape& shape, const KvLayer& kv, const Sequence& sequence, int32_t kv_head,
+                      int32_t query_begin, int32_t query_end, const float* queries, int64_t q_stride, float* out,
+                      float* scratch) {
+  auto run = shape.kv_is_bf16 ? attend<Bf16Format> : attend<Fp32Format>;
+  run(shape, kv, sequence, kv_head, query_begin, query_end, queries, q_stride, out, scratch);
+}

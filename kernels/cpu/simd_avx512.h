@@ -1,0 +1,58 @@
+// Sixteen lanes in AVX-512 (F, BW, DQ, VL, VNNI, BF16). See simd_portable.h for what each function means.
+
+using F16 = __m512;
+using I16 = __m512i;
+struct B64 {
+  __m512i v;
+};
+
+constexpr int kRowTile = 8;
+constexpr int kAccumulators = 24;
+
+inline F16 zero() { return _mm512_setzero_ps(); }
+inline F16 set1(float x) { return _mm512_set1_ps(x); }
+inline F16 load(const float* p) { return _mm512_loadu_ps(p); }
+inline void store(float* p, F16 a) { _mm512_storeu_ps(p, a); }
+inline F16 add(F16 a, F16 b) { return _mm512_add_ps(a, b); }
+inline F16 sub(F16 a, F16 b) { return _mm512_sub_ps(a, b); }
+inline F16 mul(F16 a, F16 b) { return _mm512_mul_ps(a, b); }
+inline F16 div(F16 a, F16 b) { return _mm512_div_ps(a, b); }
+inline F16 fma(F16 a, F16 b, F16 c) { return _mm512_fmadd_ps(a, b, c); }
+inline F16 max(F16 a, F16 b) { return _mm512_max_ps(a, b); }
+inline F16 min(F16 a, F16 b) { return _mm512_min_ps(a, b); }
+inline F16 round_even(F16 a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT); }
+inline F16 scale2(F16 a, F16 n) { return _mm512_scalef_ps(a, n); }
+inline __mmask16 lanes(int count) { return static_cast<__mmask16>((1u << count) - 1); }
+inline F16 first(F16 a, int count) { return _mm512_maskz_mov_ps(lanes(count), a); }
+inline F16 first_or(F16 a, int count, float other) { return _mm512_mask_mov_ps(set1(other), lanes(count), a); }
+inline float sum(F16 a) {
+  __m256 s = _mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1));
+  __m128 q = _mm_add_ps(_mm256_castps256_ps128(s), _mm256_extractf128_ps(s, 1));
+  q = _mm_add_ps(q, _mm_movehl_ps(q, q));
+  return _mm_cvtss_f32(_mm_add_ss(q, _mm_movehdup_ps(q)));
+}
+inline float max_lane(F16 a) { return _mm512_reduce_max_ps(a); }
+
+inline I16 izero() { return _mm512_setzero_si512(); }
+inline F16 to_float(I16 a) { return _mm512_cvtepi32_ps(a); }
+inline I16 iadd(I16 a, I16 b) { return _mm512_add_epi32(a, b); }
+
+inline B64 load_bytes(const void* p) { return {_mm512_loadu_si512(p)}; }
+inline B64 low_nibbles(B64 a) { return {_mm512_and_si512(a.v, _mm512_set1_epi8(15))}; }
+inline B64 high_nibbles(B64 a) { return {_mm512_and_si512(_mm512_srli_epi16(a.v, 4), _mm512_set1_epi8(15))}; }
+inline I16 dot_u8s8(I16 acc, B64 w, int32_t x) { return _mm512_dpbusd_epi32(acc, w.v, _mm512_set1_epi32(x)); }
+
+inline F16 dot_bf16(F16 acc, B64 w, uint32_t x) {
+  return _mm512_dpbf16_ps(acc, (__m512bh)_mm512_set1_epi32(static_cast<int>(x)), (__m512bh)w.v);
+}
+inline void store_bf16(uint16_t* p, F16 a) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), (__m256i)_mm512_cvtneps_pbh(a));
+}
+inline F16 load_bf16(const uint16_t* p) {
+  __m256i half = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16));
+}
+inline F16 load_half(const uint16_t* p) {
+  return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+}
+inline void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }

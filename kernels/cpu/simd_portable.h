@@ -1,0 +1,179 @@
+// Sixteen lanes in plain C++: what the kernels are written in, and the definition that the other levels keep to.
+//
+// Included once per level inside that level's namespace (see level_*.cpp), so that a kernel header is compiled for each
+// instruction set under a name of its own. No include guard, and no includes: level_*.cpp brings the standard headers.
+
+struct F16 {  // 16 floats
+  float lane[16];
+};
+struct I16 {  // 16 int32
+  int32_t lane[16];
+};
+struct B64 {  // 64 bytes
+  uint8_t byte[64];
+};
+
+constexpr int kRowTile = 4;  // rows of x that a linear keeps in registers
+constexpr int kAccumulators = 4;  // F16 sums that fit in registers beside what they are made of
+
+inline F16 zero() { return F16{}; }
+inline F16 set1(float x) {
+  F16 r;
+  for (int i = 0; i < 16; i++) r.lane[i] = x;
+  return r;
+}
+inline F16 load(const float* p) {
+  F16 r;
+  memcpy(&r, p, sizeof r);
+  return r;
+}
+inline void store(float* p, F16 a) { memcpy(p, &a, sizeof a); }
+inline F16 add(F16 a, F16 b) {
+  for (int i = 0; i < 16; i++) a.lane[i] += b.lane[i];
+  return a;
+}
+inline F16 sub(F16 a, F16 b) {
+  for (int i = 0; i < 16; i++) a.lane[i] -= b.lane[i];
+  return a;
+}
+inline F16 mul(F16 a, F16 b) {
+  for (int i = 0; i < 16; i++) a.lane[i] *= b.lane[i];
+  return a;
+}
+inline F16 div(F16 a, F16 b) {
+  for (int i = 0; i < 16; i++) a.lane[i] /= b.lane[i];
+  return a;
+}
+inline F16 fma(F16 a, F16 b, F16 c) {  // a * b + c, rounded once
+  for (int i = 0; i < 16; i++) c.lane[i] = std::fma(a.lane[i], b.lane[i], c.lane[i]);
+  return c;
+}
+inline F16 max(F16 a, F16 b) {  // b where either is NaN
+  for (int i = 0; i < 16; i++) a.lane[i] = a.lane[i] > b.lane[i] ? a.lane[i] : b.lane[i];
+  return a;
+}
+inline F16 min(F16 a, F16 b) {  // b where either is NaN
+  for (int i = 0; i < 16; i++) a.lane[i] = a.lane[i] < b.lane[i] ? a.lane[i] : b.lane[i];
+  return a;
+}
+inline F16 round_even(F16 a) {
+  for (int i = 0; i < 16; i++) a.lane[i] = std::nearbyint(a.lane[i]);
+  return a;
+}
+inline F16 scale2(F16 a, F16 n) {  // a * 2^n, n whole
+  for (int i = 0; i < 16; i++) a.lane[i] = std::ldexp(a.lane[i], static_cast<int>(n.lane[i]));
+  return a;
+}
+inline F16 first(F16 a, int count) {  // the first `count` lanes, +0 in the rest
+  for (int i = count; i < 16; i++) a.lane[i] = 0.0f;
+  return a;
+}
+inline F16 first_or(F16 a, int count, float other) {  // the first `count` lanes, `other` in the rest
+  for (int i = count; i < 16; i++) a.lane[i] = other;
+  return a;
+}
+// Sums lane i with lane i + 8, then + 4, + 2, + 1: one fixed tree.
+inline float sum(F16 a) {
+  for (int half = 8; half; half /= 2)
+    for (int i = 0; i < half; i++) a.lane[i] += a.lane[i + half];
+  return a.lane[0];
+}
+inline float max_lane(F16 a) {
+  float best = a.lane[0];
+  for (int i = 1; i < 16; i++) best = a.lane[i] > best ? a.lane[i] : best;
+  return best;
+}
+
+inline I16 izero() { return I16{}; }
+inline F16 to_float(I16 a) {
+  F16 r;
+  for (int i = 0; i < 16; i++) r.lane[i] = static_cast<float>(a.lane[i]);
+  return r;
+}
+inline I16 iadd(I16 a, I16 b) {
+  for (int i = 0; i < 16; i++) a.lane[i] += b.lane[i];
+  return a;
+}
+
+inline B64 load_bytes(const void* p) {
+  B64 r;
+  memcpy(&r, p, sizeof r);
+  return r;
+}
+inline B64 low_nibbles(B64 a) {
+  for (int i = 0; i < 64; i++) a.byte[i] &= 15;
+  return a;
+}
+inline B64 high_nibbles(B64 a) {
+  for (int i = 0; i < 64; i++) a.byte[i] >>= 4;
+  return a;
+}
+// acc[i] += sum over j < 4 of unsigned w[4 i + j] * signed x[j]; x is four bytes, the same for all lanes.
+inline I16 dot_u8s8(I16 acc, B64 w, int32_t x) {
+  int8_t four[4];
+  memcpy(four, &x, 4);
+  for (int i = 0; i < 16; i++)
+    for (int j = 0; j < 4; j++) acc.lane[i] += static_cast<int32_t>(w.byte[4 * i + j]) * four[j];
+  return acc;
+}
+// acc[i] += sum over j < 4 of signed w[4 i + j] * signed x[j].
+inline I16 dot_s8s8(I16 acc, B64 w, int32_t x) {
+  int8_t four[4];
+  memcpy(four, &x, 4);
+  for (int i = 0; i < 16; i++)
+    for (int j = 0; j < 4; j++) acc.lane[i] += static_cast<int8_t>(w.byte[4 * i + j]) * four[j];
+  return acc;
+}
+
+// bfloat16 pairs: w holds, per lane, two bfloat16 (the first in the low half); x is one pair for all lanes.
+inline float bf16_to_float(uint16_t b) {
+  uint32_t u = static_cast<uint32_t>(b) << 16;
+  float f;
+  memcpy(&f, &u, 4);
+  return f;
+}
+inline uint16_t float_to_bf16(float f) {  // to nearest, ties to even; NaN stays NaN
+  uint32_t u;
+  memcpy(&u, &f, 4);
+  if ((u & 0x7fffffff) > 0x7f800000) return static_cast<uint16_t>((u >> 16) | 64);
+  return static_cast<uint16_t>((u + 0x7fff + ((u >> 16) & 1)) >> 16);
+}
+inline F16 dot_bf16(F16 acc, B64 w, uint32_t x) {
+  uint16_t pairs[32];
+  memcpy(pairs, &w, 64);
+  float x0 = bf16_to_float(static_cast<uint16_t>(x)), x1 = bf16_to_float(static_cast<uint16_t>(x >> 16));
+  for (int i = 0; i < 16; i++) {
+    acc.lane[i] = std::fma(bf16_to_float(pairs[2 * i + 1]), x1, acc.lane[i]);
+    acc.lane[i] = std::fma(bf16_to_float(pairs[2 * i]), x0, acc.lane[i]);
+  }
+  return acc;
+}
+inline void store_bf16(uint16_t* p, F16 a) {
+  for (int i = 0; i < 16; i++) p[i] = float_to_bf16(a.lane[i]);
+}
+inline F16 load_bf16(const uint16_t* p) {
+  F16 r;
+  for (int i = 0; i < 16; i++) r.lane[i] = bf16_to_float(p[i]);
+  return r;
+}
+inline float half_to_float(uint16_t h) {
+  uint32_t sign = (h & 0x8000u) << 16, exponent = (h >> 10) & 31, mantissa = h & 1023;
+  float magnitude;
+  if (exponent == 0) {
+    magnitude = std::ldexp(static_cast<float>(mantissa), -24);
+  } else {
+    uint32_t bits = exponent == 31 ? 0x7f800000u | (mantissa << 13) : ((exponent + 112) << 23) | (mantissa << 13);
+    memcpy(&magnitude, &bits, 4);
+  }
+  uint32_t bits;
+  memcpy(&bits, &magnitude, 4);
+  bits |= sign;
+  memcpy(&magnitude, &bits, 4);
+  return magnitude;
+}
+inline F16 load_half(const uint16_t* p) {
+  F16 r;
+  for (int i = 0; i < 16; i++) r.lane[i] = half_to_float(p[i]);
+  return r;
+}
+inline void prefetch(const void* p) { __builtin_prefetch(p); }
