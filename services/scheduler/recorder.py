@@ -6,7 +6,7 @@ A process that dies leaves a truncated last record, which readers pass over.
 
 import dataclasses
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -19,7 +19,7 @@ from services.wire.codec import decode, encode
 from services.wire.event_log import LogEvent, LogHeader, LogPlan, LogRecord
 from services.wire.execution import PROTOCOL, StepPlan
 from services.wire.message import InvalidMessage
-from services.wire.scheduling import ToRouter
+from services.wire.scheduling import StepRecord, ToRouter
 
 MAGIC = b"HWLOG\0\0\1"
 MAX_RECORD_BYTES = 64 * 1024 * 1024
@@ -28,6 +28,8 @@ _DIGEST_BYTES = 16
 _KINDS = {field.name: type(field.default) for field in dataclasses.fields(CoreSettings)}
 
 Outputs = Iterable[tuple[int, ToRouter]]
+Watch = Callable[[LogEvent | LogPlan, Outputs, StepRecord | None], None]
+"""Sees a replay as it goes: each record of the log, the messages to routers that it caused, and the record of its step."""
 
 
 class InvalidLog(ValueError):
@@ -133,8 +135,8 @@ def _fits(name: str, value: object) -> bool:
     return name in _KINDS and isinstance(value, _KINDS[name])
 
 
-def replay(path: Path) -> Replay:
-    """Runs a recorded log through this version's core.
+def replay(path: Path, watch: Watch = lambda *_: None) -> Replay:
+    """Runs a recorded log through this version's core; what `watch` is shown is as it was when the log was written.
 
     Raises `ReplayDiverged` at the first plan, or message to a router, that is not byte-identical; `InvalidLog` for a
     file that is no log.
@@ -147,13 +149,15 @@ def replay(path: Path) -> Replay:
         if isinstance(record.body, LogEvent):
             num_events += 1
             _handle(core, record.body)
-            outputs += core.take_outputs()
+            outputs += (said := core.take_outputs())
+            watch(record.body, said, None)
         elif isinstance(record.body, LogPlan):
             planned = core.plan(record.body.at_us)
-            outputs += core.take_outputs()
+            outputs += (said := core.take_outputs())
             num_plans += planned is not None
             num_outputs += len(outputs)
             _compare(record.body, planned[0] if planned else None, outputs)
+            watch(record.body, said, planned[1] if planned else None)
             outputs = []
     return Replay(num_events, num_plans, num_outputs)
 

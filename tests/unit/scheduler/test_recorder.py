@@ -19,7 +19,7 @@ from services.scheduler.recorder import (
 from services.wire.codec import decode, encode
 from services.wire.event_log import LogEvent, LogHeader, LogPlan, LogRecord, SessionClosed, Tick
 from services.wire.execution import PROTOCOL, Sampling
-from services.wire.scheduling import Rejected, RejectReason, ToRouter
+from services.wire.scheduling import Finished, Rejected, RejectReason, ToRouter
 from tests.simulation.strict_engine import StrictEngine
 
 
@@ -72,6 +72,24 @@ def test_a_log_begins_with_its_magic_and_the_settings(log: Path):
     header = next(read_log(log))
     assert header.body.build == "test"
     assert read_settings(header) == CoreSettings(token_budget=9, max_slots=3)
+
+
+def test_a_replay_can_be_watched(log: Path):
+    """Step for step, with what was said to routers: nothing of it is in the log itself."""
+    ends, records = [], []
+
+    def watch(body, said, record):
+        ends.extend((body.at_us, message.body.handle) for _, message in said if isinstance(message.body, Finished))
+        if record:
+            assert body.plan
+            assert record.at_us == body.at_us
+            records.append(record)
+
+    outcome = replay(log, watch)
+    assert len(records) == outcome.num_plans
+    assert sorted(handle for _, handle in ends) == [1, 2, 3, 4, 5]
+    assert [at_us for at_us, _ in ends] == sorted(at_us for at_us, _ in ends)
+    assert sum(record.finished for record in records) == 5 - 1, "those that end with the last step are in no record"
 
 
 def test_the_way_of_batching_is_in_the_log(tmp_path: Path):
