@@ -6,12 +6,11 @@ from collections.abc import Callable, Sequence
 
 from services.cli.children import HEALTHY_S, Child, describe_exit
 from services.cli.signals import SignalInbox
-from services.runtime.lifecycle import ExitCode
+from services.runtime.lifecycle import REPEAT_S, ExitCode
 
 _TICK_S = 0.1
 _PROBE_INTERVAL_S = 0.25
 _SILENCE_S = 5.0  # on a busy machine one answer may well be late
-_REPEAT_S = 0.5  # `timeout` signals its child and then the whole group: twice, and meant once
 _MAX_FIRST_DEATHS = 3  # before the server was ever ready
 _KILL_WAIT_S = 10.0
 
@@ -108,7 +107,7 @@ class Supervisor:
 
         The signals in `asked`, when they come again right after, are the same request and not a second one.
         """
-        repeat_ends_s = time.monotonic() + _REPEAT_S
+        repeat_ends_s = time.monotonic() + REPEAT_S
         self._report("ending: answers that are being given are finished first; a second signal ends at once")
         for index, child in enumerate(self._children):
             child.send(signal.SIGTERM)

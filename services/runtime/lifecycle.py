@@ -4,11 +4,13 @@ import ctypes
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable
 from enum import IntEnum
 from pathlib import Path
 from types import FrameType
 
+REPEAT_S = 0.5  # `timeout` signals its child and then the whole group: twice, and meant once
 _PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
@@ -27,19 +29,22 @@ class BadSetting(ValueError):
     """A setting that cannot work; its words tell the operator what to change."""
 
 
-def on_terminate(drain: Callable[[], None], force: Callable[[], None] | None = None) -> None:
-    """From now on the first SIGTERM or SIGINT calls `drain`, a second one `force` (by default the process ends).
+def on_terminate(drain: Callable[[], None]) -> None:
+    """From now on the first SIGTERM or SIGINT calls `drain`, and a second one ends the process.
 
-    Main thread only. Both run in a signal handler: they set a flag or write a wake-up, nothing longer.
+    The same signal again within `REPEAT_S` is the same request. Main thread only. `drain` runs in a signal handler: it
+    sets a flag or writes a wake-up, nothing longer.
     """
-    asked = False
+    asked: int | None = None
+    asked_s = 0.0
 
-    def handle(_number: int, _frame: FrameType | None) -> None:
-        nonlocal asked
-        if asked:
-            (force or _end)()
-        asked = True
-        drain()
+    def handle(number: int, _frame: FrameType | None) -> None:
+        nonlocal asked, asked_s
+        if asked is None:
+            asked, asked_s = number, time.monotonic()
+            drain()
+        elif number != asked or time.monotonic() >= asked_s + REPEAT_S:
+            os._exit(ExitCode.FORCED)
 
     signal.signal(signal.SIGTERM, handle)
     signal.signal(signal.SIGINT, handle)
@@ -66,7 +71,3 @@ def pid_namespace() -> int:
         return Path("/proc/self/ns/pid").stat().st_ino
     except OSError:
         return 0
-
-
-def _end() -> None:
-    os._exit(ExitCode.FORCED)

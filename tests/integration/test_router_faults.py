@@ -15,6 +15,7 @@ import pytest
 from headway.v1 import inference_pb2 as api
 
 from services.router.scheduler_link import SchedulerLink
+from services.runtime.lifecycle import REPEAT_S
 from services.wire.scheduling import FinishCause, Load, RejectReason
 from tests.support.fake_scheduler import (
     FakeScheduler,
@@ -419,13 +420,15 @@ async def test_sigterm_drains_the_process(tmp_path):
 
 
 async def test_a_second_sigterm_forces(tmp_path):
-    """A second SIGTERM does not wait for the live stream."""
+    """A SIGTERM that is doubled at once is one request, and lets the stream live; a second one does not wait for it."""
     async with FakeScheduler() as scheduler, process(scheduler, tmp_path) as (child, client):
         scheduler.script = silent
         call = client.stub.Generate(request())
         await until(lambda: scheduler.num_live == 1)
         child.send_signal(signal.SIGTERM)
-        await asyncio.sleep(0.2)
+        await asyncio.sleep(0.05)
+        child.send_signal(signal.SIGTERM)
+        await asyncio.sleep(REPEAT_S + 0.1)
         assert child.poll() is None
         child.send_signal(signal.SIGTERM)
         assert await asyncio.to_thread(child.wait, 10) != 0

@@ -10,7 +10,7 @@ import pytest
 import zmq
 
 from services.executor.simulated import SimulatedExecutor
-from services.runtime.lifecycle import ExitCode
+from services.runtime.lifecycle import REPEAT_S, ExitCode
 from services.scheduler.recorder import replay
 from services.wire import codec
 from services.wire.execution import (
@@ -321,6 +321,7 @@ async def test_a_drain_ends(cluster, new_router, second, wanted):
     scheduler.terminate()
     if second:
         await router.until(lambda: router.loads and router.loads[-1].draining)
+        await asyncio.sleep(REPEAT_S)  # sooner it would be the same request
         scheduler.terminate()
     assert await exit_code(scheduler) == wanted
 

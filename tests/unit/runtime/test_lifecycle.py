@@ -7,7 +7,9 @@ import sys
 import time
 from pathlib import Path
 
-from services.runtime.lifecycle import ExitCode, pid_namespace
+import pytest
+
+from services.runtime.lifecycle import REPEAT_S, ExitCode, pid_namespace
 
 _WAITS = """
 import os, time
@@ -45,15 +47,31 @@ def _gone(pid):
         return True
 
 
-def test_first_sigterm_drains_and_the_second_forces():
-    """One SIGTERM calls drain and the process lives on; the next one ends it."""
+@pytest.mark.parametrize(("second", "pause_s"), [(signal.SIGTERM, REPEAT_S + 0.1), (signal.SIGINT, 0.0)])
+def test_the_first_signal_drains_and_a_second_forces(second, pause_s):
+    """One SIGTERM calls drain and the process lives on; one that comes later, or another signal, ends it."""
     with _python(_WAITS) as process:
         assert process.stdout.readline() == "ready\n"
         process.send_signal(signal.SIGTERM)
         assert process.stdout.readline() == "draining\n"
         assert process.poll() is None
-        process.send_signal(signal.SIGTERM)
+        time.sleep(pause_s)
+        process.send_signal(second)
         assert process.wait(10) == ExitCode.FORCED
+
+
+def test_a_signal_that_is_doubled_is_one_request():
+    """SIGTERM twice at once, as process managers send it, drains once and forces nothing."""
+    with _python(_WAITS) as process:
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(signal.SIGTERM)
+        time.sleep(0.05)  # two that wait together to be delivered are one to the kernel
+        process.send_signal(signal.SIGTERM)
+        assert process.stdout.readline() == "draining\n"
+        time.sleep(REPEAT_S + 0.1)
+        assert process.poll() is None
+        process.kill()
+        assert process.stdout.read() == ""
 
 
 def test_a_child_dies_with_its_killed_parent():
