@@ -168,7 +168,8 @@ class Engine:
                 drawing_rows.append(first + num_prompt)
             first += len(reading.rows)
         if drawing:
-            output.draw(drawing, self._backend.logits(hidden[drawing_rows]))
+            logits = self._backend.logits(hidden[drawing_rows])
+            output.draw(drawing, logits, self._backend.best(logits))
 
     def _read_prompt(self, reading: Reading, hidden: Rows, output: StepOutput) -> None:
         for start in range(0, len(hidden), _LOGIT_ROWS_AT_A_TIME):

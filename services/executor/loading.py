@@ -8,6 +8,7 @@ from services.executor.engine import Engine
 from services.executor.models.config import DecoderConfig
 from services.executor.models.memory import kv_bytes_per_token
 from services.executor.numerics import numerics_digest
+from services.executor.self_test import is_batch_invariant
 from services.executor.settings import ExecutorSettings
 from services.executor.threads import usable_cpus
 from services.executor.weights.load import load_model
@@ -22,9 +23,11 @@ def build_engine(settings: ExecutorSettings) -> Engine:
         ModelFileError: the model cannot be loaded.
     """
     backend, description, numerics = _reference(settings)
+    invariant = is_batch_invariant(backend, description.config.vocab_size)
+    digest = numerics_digest(description.fingerprint, *numerics, "invariant" if invariant else "not invariant")
     engine = Engine(
         backend,
-        description.card(numerics_digest=numerics, batch_invariant=True),
+        description.card(numerics_digest=digest, batch_invariant=invariant),
         max_slots=settings.max_slots,
         max_step_tokens=settings.max_step_tokens,
         kill_token=settings.armed_kill_token,
@@ -37,7 +40,8 @@ def _num_blocks(settings: ExecutorSettings, config: DecoderConfig, kv_dtype: str
     return blocks_that_fit(kv_bytes_per_token(config, kv_dtype), settings.kv_pool_tokens, settings.kv_memory_mb)
 
 
-def _reference(settings: ExecutorSettings) -> tuple[Backend, ModelDescription, str]:
+def _reference(settings: ExecutorSettings) -> tuple[Backend, ModelDescription, tuple[str, ...]]:
+    """The back end, the model, and what the bits of the one depend on besides the processor."""
     import torch
 
     from services.executor.backends.reference import ReferenceBackend
@@ -47,12 +51,5 @@ def _reference(settings: ExecutorSettings) -> tuple[Backend, ModelDescription, s
     model = load_model(Path(settings.model), torch.float32, served_name(settings.model))
     tensors = dict(model.tensors)
     decoder = Decoder(model.config, tensors)
-    numerics = numerics_digest(model.fingerprint, "reference", "float32", *_reference_library())
-    return ReferenceBackend(decoder, _num_blocks(settings, model.config, "float32")), model, numerics
-
-
-def _reference_library() -> tuple[str, str]:
-    """What the reference back end's bits depend on besides the processor: torch, and what it dispatches to."""
-    import torch
-
-    return torch.__version__, torch.backends.cpu.get_cpu_capability()
+    backend = ReferenceBackend(decoder, _num_blocks(settings, model.config, "float32"))
+    return backend, model, ("reference", "float32", torch.__version__, torch.backends.cpu.get_cpu_capability())

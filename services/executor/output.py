@@ -31,10 +31,16 @@ class StepOutput:
         self._prompt_logprobs = LogprobCollector()
 
     @np.errstate(all="ignore")
-    def draw(self, slots: Sequence[Slot], logits: LogitRows) -> None:
-        """Draws the next token of each slot and appends it there; row i of `logits` is that of slot i."""
-        for slot, row, finite in zip(slots, logits, _finite_rows(logits), strict=True):
-            token = _next_token(slot, row) if finite else None
+    def draw(self, slots: Sequence[Slot], logits: LogitRows, best: npt.NDArray[np.int32]) -> None:
+        """Draws the next token of each slot and appends it there.
+
+        Args:
+            slots: whose tokens are drawn.
+            logits: row i is that of slot i.
+            best: of each row, the id of the largest logit, of equals the smallest; -1 where one is not finite.
+        """
+        for slot, row, best_id in zip(slots, logits, best.tolist(), strict=True):
+            token = _next_token(slot, row, best_id) if best_id >= 0 else None
             if token is None:
                 self._fail(slot)
                 continue
@@ -96,10 +102,12 @@ def _finite_rows(logits: LogitRows) -> npt.NDArray[np.bool_]:
     return np.asarray(np.isfinite(logits.max(axis=-1)) & np.isfinite(logits.min(axis=-1)))
 
 
-def _next_token(slot: Slot, logits: npt.NDArray[np.float32]) -> int | None:
+def _next_token(slot: Slot, logits: npt.NDArray[np.float32], best_id: int) -> int | None:
     """The token at index `slot.length`; None where masks leave none."""
     parameters = slot.admitted.sampling
-    if sampling.adjusts(parameters):
+    if parameters.temperature == 0.0 and not slot.adjusts_logits:
+        return best_id
+    if slot.adjusts_logits:
         history = sampling.History(
             tokens=slot.tokens, prompt_length=slot.admitted.prompt_length, stop_ids=slot.stop_ids
         )

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from services.executor.blocks import BLOCK_SIZE
+from services.executor.sampling import adjusts
 from services.wire.execution import AdmittedSlot, RequestKind, StepPlan
 
 
@@ -19,7 +20,18 @@ class Slot:
     `length` tokens are known; keys and values of the first `computed` are in the blocks.
     """
 
-    __slots__ = ("admitted", "block_count", "block_table", "computed", "ended", "length", "stop_ids", "token_buffer")
+    __slots__ = (
+        "adjusts_logits",
+        "admitted",
+        "block_count",
+        "block_table",
+        "blocks_address",
+        "computed",
+        "ended",
+        "length",
+        "stop_ids",
+        "token_buffer",
+    )
 
     def __init__(self, admitted: AdmittedSlot, eos_ids: Iterable[int]) -> None:
         self.admitted = admitted
@@ -30,7 +42,9 @@ class Slot:
         self.token_buffer[: self.length] = admitted.token_ids
         self.block_table = np.zeros(-(-admitted.token_limit // BLOCK_SIZE), np.int32)
         self.block_count = 0
+        self.blocks_address = self.block_table.ctypes.data
         sampling = admitted.sampling
+        self.adjusts_logits = adjusts(sampling)
         self.stop_ids = frozenset(map(int, sampling.stop_ids)) | (frozenset() if sampling.ignore_eos else {*eos_ids})
 
     @property

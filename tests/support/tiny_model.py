@@ -55,9 +55,14 @@ def tiny_card(config: DecoderConfig) -> ModelCard:
     )
 
 
+def tiny_backend(num_blocks: int = 64, config: DecoderConfig | None = None) -> ReferenceBackend:
+    """The reference back end with random weights."""
+    config = config or tiny_config()
+    return ReferenceBackend(Decoder(config, random_tensors(config)), num_blocks)
+
+
 def tiny_engine(config: DecoderConfig | None = None, **room) -> Engine:
     """An engine with 64 blocks, 8 slots and 512 tokens a step unless told otherwise."""
     config = config or tiny_config()
     limits = {"max_slots": 8, "max_step_tokens": 512} | room
-    backend = ReferenceBackend(Decoder(config, random_tensors(config)), limits.pop("num_blocks", 64))
-    return Engine(backend, tiny_card(config), **limits)
+    return Engine(tiny_backend(limits.pop("num_blocks", 64), config), tiny_card(config), **limits)

@@ -31,4 +31,7 @@ class Backend(Protocol):
         """
 
     def logits(self, hidden: Rows) -> Rows:
-        """[rows, vocabulary] of [rows, hidden]."""
+        """[rows, vocabulary] of [rows, hidden]; the memory is reused by the next call."""
+
+    def best(self, logits: Rows) -> Ints:
+        """Of each row, the id of the largest logit, of equals the smallest; -1 where one is not finite."""

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import torch
 
 from services.executor.backends.backend import Ints, Rows
+from services.executor.backends.best import best_ids
 from services.executor.backends.reference_batch import build_batch
 from services.executor.backends.reference_decoder import Decoder
 from services.executor.backends.reference_kv_cache import KvCache
@@ -31,3 +32,6 @@ class ReferenceBackend:
     @torch.inference_mode()
     def logits(self, hidden: Rows) -> Rows:
         return self._decoder.logits(torch.from_numpy(hidden)).numpy()
+
+    def best(self, logits: Rows) -> Ints:
+        return best_ids(logits)
