@@ -10,7 +10,7 @@ from collections.abc import Callable
 import grpc
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 
-from services.router.call_places import CallPlaces
+from services.router.call_places import Places
 from services.router.inference import SERVICE
 from services.router.rpc import Border, Call, answering, served
 from services.runtime.errors import not_found
@@ -29,7 +29,7 @@ class Health:
     def __init__(self, is_ready: Callable[[], bool]) -> None:
         self._is_ready = is_ready
 
-    def handlers(self, border: Border, checks: CallPlaces, watches: CallPlaces) -> grpc.GenericRpcHandler:
+    def handlers(self, border: Border, checks: Places, watches: Places) -> grpc.GenericRpcHandler:
         """What the gRPC server serves."""
         return grpc.method_handlers_generic_handler(
             "grpc.health.v1.Health",

@@ -7,7 +7,7 @@ from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection_pb2
 from grpc_reflection.v1alpha.reflection import aio as reflection_aio
 
-from services.router.call_places import CallPlaces
+from services.router.call_places import Places
 from services.router.inference import SERVICE
 from services.router.rpc import Border, Call, served
 
@@ -17,7 +17,7 @@ HEALTH = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
 SERVICES: Sequence[str] = (SERVICE, HEALTH, V1, V1_ALPHA)
 
 
-def reflection_handlers(border: Border, places: CallPlaces) -> tuple[grpc.GenericRpcHandler, ...]:
+def reflection_handlers(border: Border, places: Places) -> tuple[grpc.GenericRpcHandler, ...]:
     """Both versions, whose messages are the same on the wire; the library has only the older one."""
     methods = {"ServerReflectionInfo": served(_reflect, border, places)}
     return tuple(grpc.method_handlers_generic_handler(version, methods) for version in (V1, V1_ALPHA))

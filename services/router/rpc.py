@@ -15,7 +15,7 @@ import grpc.aio
 from google.protobuf.message import DecodeError
 from google.protobuf.message import Message as Proto
 
-from services.router.call_places import CallPlaces
+from services.router.call_places import Places
 from services.router.outline import largest_field
 from services.router.slow_readers import SlowReaders
 from services.runtime.errors import Refusal, error_info, internal, invalid, invalid_field
@@ -97,12 +97,12 @@ def parse(kind: type[P], data: bytes) -> P:
     return message
 
 
-def served(method: Callable[[Call], Awaitable[None]], border: Border, places: CallPlaces) -> Handler:
+def served(method: Callable[[Call], Awaitable[None]], border: Border, places: Places) -> Handler:
     """The handler of a method that reads and writes the call as it likes."""
 
     async def handle(_requests: Any, context: Context) -> None:
         try:
-            with places.taken():
+            async with places.taken():
                 await method(Call(context, border))
         except Refusal as refusal:
             await _abort(context, refusal)

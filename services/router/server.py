@@ -7,7 +7,7 @@ from typing import Self
 import grpc
 import grpc.aio
 
-from services.router.call_places import CallPlaces
+from services.router.call_places import CallPlaces, YieldingPlaces
 from services.router.fleet import Fleet
 from services.router.health import Health
 from services.router.inference import Inference
@@ -71,7 +71,8 @@ class RouterServer:
     def _handlers(self) -> tuple[grpc.GenericRpcHandler, ...]:
         settings = self._settings
         border = Border(self._readers, settings.max_request_bytes, settings.idle_call_s)
-        checks, watches = CallPlaces(settings.max_concurrent_rpcs), CallPlaces(settings.max_watch_calls)
+        # Half of the spare places: a call that gives way, and one that is refused, take a moment to end.
+        checks, watches = YieldingPlaces(settings.num_spare_rpcs // 2 or 1), CallPlaces(settings.max_watch_calls)
         inference = Inference(settings, self.fleet, self.intake)
         return (
             inference.handlers(border),

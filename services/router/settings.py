@@ -88,10 +88,16 @@ class RouterSettings:
         if not self.max_prompt_bytes < self.max_request_bytes <= self.max_message_bytes:
             why = "must be greater than max_prompt_bytes and at most max_message_bytes"
             raise BadSetting(f"max_request_bytes: {why}")
-        bounded = self.max_live_requests + self.max_many_calls + self.max_short_calls + self.max_watch_calls
-        if self.max_concurrent_rpcs <= bounded:
+        if self.num_spare_rpcs <= 0:
+            bounded = self.max_concurrent_rpcs - self.num_spare_rpcs
             why = f"must be greater than {bounded}, which the limits of the kinds of calls allow, to leave room for health"
             raise BadSetting(f"max_concurrent_rpcs: {why}")
+
+    @property
+    def num_spare_rpcs(self) -> int:
+        """Calls at once that the limits of the kinds leave to health checks, and to calls that are refused."""
+        bounded = self.max_live_requests + self.max_many_calls + self.max_short_calls + self.max_watch_calls
+        return self.max_concurrent_rpcs - bounded
 
 
 _POSITIVE = (

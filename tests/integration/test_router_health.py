@@ -180,6 +180,26 @@ async def test_garbage_is_the_senders_fault_everywhere(path):
         assert (failure.code, "malformed" in failure.message) == (grpc.StatusCode.INVALID_ARGUMENT, True)
 
 
+async def test_checks_that_ask_nothing_do_not_keep_probes_out():
+    """More open Checks without a question than the router has places for: probes are answered, watchers are counted."""
+    limits = {"max_live_requests": 3, "max_many_calls": 3, "max_short_calls": 3, "max_watch_calls": 3}
+    async with bench(**limits, max_concurrent_rpcs=40) as made:
+        readings = []
+        for _ in range(10):
+            for path in ("Check", "Watch"):
+                calls = [made.client.channel.stream_stream(f"/grpc.health.v1.Health/{path}")() for _ in range(10)]
+                readings += [asyncio.ensure_future(rest_of(call)) for call in calls]
+            await asyncio.sleep(0.05)
+            for service in ("liveness", READY):
+                assert await check(made, service) == SERVING
+        reasons = [reading.result()[1].reason for reading in readings if reading.done()]
+        assert set(reasons) == {"IDLE_CALL", "TOO_MANY_CALLS"}
+        assert len(readings) - len(reasons) <= 3 + 14
+        for reading in readings:
+            reading.cancel()
+        await asyncio.gather(*readings, return_exceptions=True)
+
+
 async def test_calls_that_ask_for_nothing_do_not_crowd_out_others():
     """Past its limit a kind of call is refused with a time to come back, idle ones end, and health answers all the while."""
     limits = {"max_live_requests": 3, "max_many_calls": 3, "max_short_calls": 3, "max_watch_calls": 3}
