@@ -1,12 +1,10 @@
 """Addresses to listen on: whether one is free, and how it is reached from this machine."""
 
 import errno
-import os
-import socket
 import time
-from pathlib import Path
 
 from services.runtime.lifecycle import BadSetting
+from services.runtime.listen import try_bind, try_listen
 
 _RETRY_S = 0.1
 
@@ -44,14 +42,12 @@ def free(address: str, wait_s: float = 2.0) -> str:
     """
     place = split(address)
     if place is None:
-        folder = Path(address.removeprefix("unix:").removeprefix("//")).parent
-        if not os.access(folder, os.W_OK | os.X_OK):
-            raise BadSetting(f"cannot listen on {address}: the folder {folder} is not there, or not to be written in")
+        try_listen(address)
         return address
     give_up_s = time.monotonic() + wait_s
     while True:
         try:
-            return join(place[0], _bind(*place))
+            return join(place[0], try_bind(*place))
         except OSError as error:
             if error.errno != errno.EADDRINUSE:
                 raise BadSetting(f"cannot listen on {address}: {error.strerror or error}") from None
@@ -70,13 +66,3 @@ def reachable(address: str) -> str:
         return address
     everywhere = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - read, not bound
     return join(everywhere.get(place[0], place[0]), place[1])
-
-
-def _bind(host: str, port: int) -> int:
-    """Binds, and lets go at once; the port."""
-    family, kind, protocol, _, where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-    with socket.socket(family, kind, protocol) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections that have ended do not count
-        probe.bind(where)
-        taken: int = probe.getsockname()[1]
-        return taken

@@ -11,6 +11,7 @@ from services.executor.weights.errors import ModelFileError
 from services.router.settings import RouterSettings
 from services.router.tenant_salts import TenantSalts
 from services.runtime.lifecycle import BadSetting
+from services.runtime.listen import unix_path
 from services.scheduler.settings import SchedulerSettings
 
 _LIBRARIES = ("structlog", "numpy", "zmq", "tokenizers", "jinja2", "uvloop")
@@ -35,6 +36,9 @@ def check_files(
         ("ready_file", serve.ready_file),
     ):
         check_written(name, place)
+    for listen in (router.listen, scheduler.listen, serve.listen):
+        if listen.startswith("unix:"):
+            check_written("listen", unix_path(listen))
     for key_file in {scheduler.curve_key_file, executor.curve_key_file} - {""}:
         from services.runtime.curve import read_keys  # the base install has no ZeroMQ
 

@@ -17,6 +17,7 @@ from services.router.rpc import Border
 from services.router.settings import RouterSettings
 from services.router.slow_readers import SlowReaders
 from services.runtime.lifecycle import BadSetting
+from services.runtime.listen import try_listen
 from services.runtime.logging import get_logger
 
 _LAST_WORDS_S = 1.0  # for statuses on their way when the server stops
@@ -82,10 +83,11 @@ class RouterServer:
 
     def _bind(self) -> str:
         listen = self._settings.listen
+        try_listen(listen)
         try:
             port = self._server.add_insecure_port(listen)
         except RuntimeError:
-            raise BadSetting(f"listen address {listen!r} cannot be bound; is it in use?") from None
+            raise BadSetting(f"cannot listen on {listen}: it has just been taken") from None
         return listen if listen.startswith("unix:") else f"{listen.rpartition(':')[0]}:{port}"
 
 

@@ -10,6 +10,7 @@ import grpc.aio
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from services.runtime.lifecycle import BadSetting
+from services.runtime.listen import try_listen
 from services.runtime.logging import get_logger
 from services.scheduler.commands import Command
 from services.scheduler.hub import Hub
@@ -72,10 +73,11 @@ class GrpcServer:
         health_pb2_grpc.add_HealthServicer_to_server(health_servicer, server)
         await health_servicer.set(LIVENESS, health_pb2.HealthCheckResponse.SERVING)
         await _set_readiness(health_servicer, ready=False)
+        try_listen(self._listen)
         try:
             port = server.add_insecure_port(self._listen)
         except RuntimeError:
-            raise BadSetting(f"cannot listen on {self._listen!r}: it is taken, or not there") from None
+            raise BadSetting(f"cannot listen on {self._listen}: it has just been taken") from None
         await server.start()
         self._started.set_result(port)
         readiness = asyncio.create_task(self._tell_readiness(health_servicer))

@@ -332,10 +332,13 @@ async def test_settings_that_cannot_work_end_with_code_2_and_the_reason(cluster)
         (cluster.start_scheduler(listen="0.0.0.0:0"), "allow_public"),
         (cluster.start_scheduler(executor_endpoint="tcp://127.0.0.1:7777"), "CURVE"),
         (cluster.start_scheduler(executor_endpoint=f"ipc://{cluster.directory}/none/x"), "cannot listen"),
+        (cluster.start_scheduler(listen=f"unix:{cluster.directory}/none/s.sock"), "there is no folder"),
         (cluster.start_scheduler(record=cluster.directory / "none" / "log"), "event log"),
         (cluster.start_executor(scheduler_endpoint="tcp://127.0.0.1:7777"), "CURVE"),
         (cluster.start_executor(curve_key_file=cluster.directory / "none"), "key file"),
     ]
     for process, reason in refusals:
         assert await exit_code(process) == ExitCode.BAD_SETTING
-        assert reason in cluster.log(process)
+        log = cluster.log(process)
+        assert reason in log
+        assert len(log.splitlines()) == 1, "one plain line, none of a library's own"

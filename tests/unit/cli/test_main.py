@@ -254,6 +254,7 @@ def test_a_bad_command_line_ends_with_2(capsys, arguments):
         ("EXECUTOR_MODEL", "/nope", "no model is called '/nope'"),
         ("SERVE_MODEL", "hf:nope", "names no model of a hub"),
         ("SERVE_READY_FILE", "/nope/x", "there is no folder /nope"),
+        ("ROUTER_LISTEN", "unix:/nope/x", "listen: there is no folder /nope"),
         ("SCHEDULER_RECORD", "/tmp", "is a folder"),
     ],
 )
@@ -269,7 +270,7 @@ def test_config_check_opens_the_files_that_are_named(capsys, monkeypatch, name, 
     [
         (["--ready-file", "/nope/x"], "ready_file: there is no folder /nope"),
         (["--listen", "0.0.0.0:0"], "can be reached from other machines; allow_public permits that"),
-        (["--listen", "unix:/nope/s.sock"], "cannot listen on unix:/nope/s.sock: the folder /nope"),
+        (["--listen", "unix:/nope/s.sock"], "cannot listen on unix:/nope/s.sock: there is no folder /nope"),
         (["--kv-memory-mb", "0"], "kv_memory_mb must be at least 1"),
     ],
 )
