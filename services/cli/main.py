@@ -34,6 +34,7 @@ for _name, _where, _help in (
     ("generate", "generate:generate", "Stream the answer to one prompt."),
     ("chat", "chat:chat", "Talk with the model."),
     ("demo", "demo:demo", "Stream eight prompts at once and show the latencies."),
+    ("bench", "bench.command:app", "Measure a server under load, this one or another."),
     ("model", "model:app", "Fetch, add, list, verify and inspect models."),
     ("health", "health:health", "Say whether a server serves; the exit code is for probes."),
     ("replay", "replay:replay", "Run a scheduler's recorded event log again, to see whether it decides the same."),

@@ -6,7 +6,7 @@ from services.runtime.lifecycle import BadSetting
 
 _PROMPTS = Lengths(kind="uniform", least=64, most=256)
 _ANSWERS = Lengths(kind="lognormal", least=16, most=256, median=80, sigma=0.7)
-_W3_DURATION_S = 60.0
+OPEN_DURATION_S = 60.0
 
 
 def _fixed(count: int) -> Lengths:
@@ -42,12 +42,8 @@ SHAPES = {
 
 
 def named(name: str, rate_per_s: float | None = None) -> Shape:
-    """The workload of that name; W3 comes at 2 requests/s unless another rate is given. Raises `BadSetting`."""
+    """The workload of that name, or its requests arriving for 60 s at that rate. Raises `BadSetting`."""
     shape = SHAPES.get(name.upper())
     if shape is None:
         raise BadSetting(f"no workload is called {name!r}; there are {', '.join(SHAPES)}")
-    if rate_per_s is None:
-        return shape
-    if name.upper() != "W3":
-        raise BadSetting(f"--rate belongs to open arrivals: W3, or a workload of your own, not {shape.name}")
-    return shape.at_rate(rate_per_s, _W3_DURATION_S)
+    return shape if rate_per_s is None else shape.at_rate(rate_per_s, OPEN_DURATION_S)

@@ -2,7 +2,6 @@
 
 import math
 import random
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from services.cli.bench.arrivals import arrivals
@@ -15,14 +14,14 @@ NUM_WORDS = len(WORDS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """One request. Its prompt is numbers below NUM_WORDS, sent as words or as token ids.
+    """One request. Its prompt is numbers below NUM_WORDS, each a byte, sent as words or as token ids.
 
     A later turn of a conversation holds only what is new: the sender puts all that was said before in front of it, with
     the answers that the target really gave.
     """
 
     index: int
-    prompt: tuple[int, ...]
+    prompt: bytes
     output_tokens: int  # asked for: least and most at once
     arrival_s: float = 0.0  # from the start of the run; of open arrivals alone
     conversation: int | None = None
@@ -39,7 +38,7 @@ class Request:
         return [first_id + word for word in self.prompt]
 
 
-def text_of(prompt: Sequence[int]) -> str:
+def text_of(prompt: bytes) -> str:
     """Words of a prompt."""
     return " ".join(WORDS[word] for word in prompt)
 
@@ -131,7 +130,7 @@ def generate(shape: Shape, seed: int, repeat: int = 0) -> Workload:
         return random.Random(f"{seed} {repeat} {what}")  # noqa: S311 - a benchmark's dice
 
     words, lengths = stream("words"), stream("lengths")
-    prefix = _words(words, shape.shared_prefix_tokens)
+    prefix = draw_words(words, shape.shared_prefix_tokens)
     arrivals_s = [0.0] * shape.num_requests
     if shape.pace.rate_per_s > 0:
         arrivals_s = arrivals(shape.num_requests, shape.pace.rate_per_s, shape.pace.burstiness, stream("arrivals"))
@@ -139,7 +138,7 @@ def generate(shape: Shape, seed: int, repeat: int = 0) -> Workload:
     for index, arrival_s in enumerate(arrivals_s):
         turn = index % shape.turns
         input_lengths = shape.turn_lengths if turn and shape.turn_lengths else shape.input_lengths
-        own = _words(words, input_lengths.draw(lengths))
+        own = draw_words(words, input_lengths.draw(lengths))
         requests.append(
             Request(
                 index=index,
@@ -154,5 +153,6 @@ def generate(shape: Shape, seed: int, repeat: int = 0) -> Workload:
     return Workload(name=shape.name, pace=shape.pace, seed=seed, repeat=repeat, requests=tuple(requests))
 
 
-def _words(rng: random.Random, count: int) -> tuple[int, ...]:
-    return tuple(rng.randrange(NUM_WORDS) for _ in range(count))
+def draw_words(rng: random.Random, count: int) -> bytes:
+    """The numbers of `count` words."""
+    return rng.randbytes(count)
