@@ -33,6 +33,7 @@ from services.wire.execution import (
 from services.wire.message import InvalidMessage
 
 RESET_AGAIN_US = 1_000_000  # an executor that still says hello after so long has not got the Reset
+_UNSEEN_ALIVE_US = 1_000_000  # four heartbeats
 _REMEMBERED_DEAD = 16
 
 LinkEvent = ExecutorUp | ExecutorDown | StepResult | GrammarReady
@@ -59,9 +60,15 @@ class _Executor:
     reset_sent_us: int
     up: bool = False
 
+    def is_alive(self, at_us: int) -> bool:
+        """As the kernel says of a process that can be watched, and as its heartbeats say of any other."""
+        if self.process.fd is not None:
+            return not self.process.has_ended()
+        return at_us - self.watchdog.last_heard_us < _UNSEEN_ALIVE_US
+
 
 class ExecutorLink:
-    """Talks to one executor at a time; a new one takes the place of the old."""
+    """Talks to one executor at a time; another takes its place when it is dead, and says hello in vain before."""
 
     def __init__(
         self,
@@ -152,7 +159,10 @@ class ExecutorLink:
                 return
             yield from self._forget("it has lost its session")
         elif executor:
-            yield from self.give_up("another executor has come")
+            if executor.is_alive(at_us):
+                self._channel.drops.add("a hello of another executor, while the one in session lives")
+                return
+            yield from self.give_up("it is dead, and another executor has come")
         self._begin(hello.instance, hello.pid, hello.pid_namespace, at_us)
 
     def _take_heartbeat(self, heartbeat: ExecutorHeartbeat, at_us: int) -> None:

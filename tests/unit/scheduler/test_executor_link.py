@@ -244,11 +244,36 @@ def test_an_executor_that_lost_its_session_begins_anew_and_lives(bench):
     assert bench.session == 101
 
 
-def test_a_new_executor_takes_the_place_of_the_old(bench):
-    """The hello of another instance ends the old one's session, and its life."""
+@pytest.mark.parametrize("up", [True, False])
+def test_another_executor_takes_no_living_ones_place(bench, up):
+    """A hello of another instance, false or of a stray process, harms neither session nor process, however often it comes."""
+    bench.up(instance=1) if up else bench.hello(instance=1)
+    for _ in range(3):
+        bench.at_us += _LOST_US // 2
+        bench.beat(instance=1)
+        assert bench.hello(instance=2) == []
+    assert not FakeProcess.made[0].killed
+    assert len(bench.channel.sent) == 1
+    assert bench.channel.drops.count == 3
+
+
+def test_another_executor_takes_a_dead_ones_place_at_once(bench):
+    """The hello of its successor may come before the end of the process is looked at: it is met in the same moment."""
     bench.up(instance=1)
+    FakeProcess.made[0].ended = True
     assert bench.hello(instance=2) == [ExecutorDown()]
-    assert FakeProcess.made[0].killed
+    assert bench.channel.sent[-1][0] == main_identity(2)
+
+
+def test_one_that_cannot_be_watched_is_dead_when_it_has_missed_its_heartbeats(bench):
+    """Of a process in another pid namespace only heartbeats tell: after a second without, its successor is met."""
+    bench.hello(instance=1, namespace=2)
+    FakeProcess.made[0].fd = None
+    bench.hear(_CAPACITY, session=100)
+    bench.at_us = 900_000
+    assert bench.hello(instance=2) == []
+    bench.at_us = 1_000_000
+    assert bench.hello(instance=2) == [ExecutorDown()]
     assert bench.channel.sent[-1][0] == main_identity(2)
 
 
