@@ -14,8 +14,10 @@ TORCH := $(shell grep -oE 'torch==[0-9.]+' pyproject.toml)
 PIP_INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --quiet
 INSTALL_TORCH := $(if $(TORCH_INDEX_URL),$(PIP_INSTALL) --no-deps --index-url $(TORCH_INDEX_URL) $(TORCH),:)
 
+KERNEL_SOURCES := $(wildcard kernels/cpu/*.cpp kernels/cpu/*.h) kernels/cpu/build.py
+
 .DEFAULT_GOAL := help
-.PHONY: help serve demo test test-deep check bench proto clean
+.PHONY: help serve demo demo-batching test test-deep check bench proto clean
 
 help:  ## list these words
 	@grep -hE '^[a-z%-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/%/<name>/; s/:.*## /\t/' | expand -t 14
@@ -28,13 +30,23 @@ $(BIN)/pip:
 	  { echo "$(PYTHON) cannot make virtual environments; on Debian and Ubuntu: sudo apt install python3-venv" >&2; exit 1; }
 	@$(PYTHON) -m venv $(VENV)
 
-$(VENV)/serve.stamp: pyproject.toml | $(BIN)/pip
+# Where they cannot be compiled, the rest serves without them.
+$(VENV)/kernels.stamp: $(KERNEL_SOURCES) | $(BIN)/pip
+	@echo "compiling the CPU kernels (half a minute)"
+	@$(BIN)/python -m kernels.cpu.build || true
+	@touch $@
+
+$(VENV)/serve.stamp: pyproject.toml setup.py | $(VENV)/kernels.stamp
 	@echo "installing (the first time takes a few minutes)"
 	@$(INSTALL_TORCH)
 	@$(PIP_INSTALL) --editable '.[serve]'
 	@touch $@
 
-$(VENV)/dev.stamp: pyproject.toml | $(BIN)/pip
+$(VENV)/demo.stamp: $(VENV)/serve.stamp
+	@$(PIP_INSTALL) --editable '.[demo]'
+	@touch $@
+
+$(VENV)/dev.stamp: pyproject.toml setup.py | $(VENV)/kernels.stamp
 	@echo "installing with test tools (the first time takes a few minutes)"
 	@$(INSTALL_TORCH)
 	@$(PIP_INSTALL) --editable '.[dev]'
@@ -45,6 +57,10 @@ serve: $(VENV)/serve.stamp  ## install, fetch the default model, serve it on 127
 
 demo: $(VENV)/serve.stamp  ## eight prompts at once, answers as they grow, a table of TTFT, TBT and tokens/s
 	@exec $(BIN)/headway demo $(ARGS)
+
+demo-batching: $(VENV)/demo.stamp  ## static against continuous batching: a table, and docs/images/batching.png
+	@mkdir -p docs/images
+	@exec $(BIN)/headway demo-batching --picture docs/images/batching.png $(ARGS)
 
 test: $(VENV)/dev.stamp  ## install, run the tests with a seeded sample of the long matrices (under 10 minutes on 2 cores)
 	$(BIN)/python -m pytest -m "not deep" $(ARGS)
@@ -62,7 +78,7 @@ check: $(VENV)/dev.stamp  ## ruff, mypy --strict, import-linter, stale stubs
 bench: $(VENV)/dev.stamp  ## run every benchmark; results in benchmarks/results
 	$(BIN)/python -m benchmarks $(ARGS)
 
-bench-%: $(VENV)/dev.stamp  ## run one benchmark: scheduler, engine or stream
+bench-%: $(VENV)/dev.stamp  ## run one benchmark: scheduler, engine, stream or kernels
 	$(BIN)/python -m benchmarks $*
 
 proto: $(VENV)/dev.stamp  ## make the stubs from proto/

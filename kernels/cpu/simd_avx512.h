@@ -36,11 +36,37 @@ inline float max_lane(F16 a) { return _mm512_reduce_max_ps(a); }
 inline I16 izero() { return _mm512_setzero_si512(); }
 inline F16 to_float(I16 a) { return _mm512_cvtepi32_ps(a); }
 inline I16 iadd(I16 a, I16 b) { return _mm512_add_epi32(a, b); }
+inline I16 isub(I16 a, I16 b) { return _mm512_sub_epi32(a, b); }
+inline F16 load_u8(const uint8_t* p) {
+  return to_float(_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
+}
+inline F16 load_s8(const uint8_t* p) {
+  return to_float(_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
+}
+inline int32_t store_s8(int8_t* p, F16 a) {
+  __m512i whole = _mm512_cvtps_epi32(a);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(whole));
+  return _mm512_reduce_add_epi32(whole);
+}
 
 inline B64 load_bytes(const void* p) { return {_mm512_loadu_si512(p)}; }
 inline B64 low_nibbles(B64 a) { return {_mm512_and_si512(a.v, _mm512_set1_epi8(15))}; }
 inline B64 high_nibbles(B64 a) { return {_mm512_and_si512(_mm512_srli_epi16(a.v, 4), _mm512_set1_epi8(15))}; }
+template <int kBit>
+inline B64 two_bits_up(B64 a) {
+  constexpr unsigned kLeft = kBit < 4 ? 4 - kBit : 0, kRight = kBit < 4 ? 0 : kBit - 4;
+  __m512i moved = _mm512_srli_epi16(_mm512_slli_epi16(a.v, kLeft), kRight);
+  return {_mm512_and_si512(moved, _mm512_set1_epi8(0x30))};
+}
+inline B64 combine(B64 a, B64 b) { return {_mm512_or_si512(a.v, b.v)}; }
+inline B64 minus(B64 a, int b) { return {_mm512_sub_epi8(a.v, _mm512_set1_epi8(static_cast<char>(b)))}; }
+
 inline I16 dot_u8s8(I16 acc, B64 w, int32_t x) { return _mm512_dpbusd_epi32(acc, w.v, _mm512_set1_epi32(x)); }
+inline I16 dot_u7s8(I16 acc, B64 w, int32_t x) { return dot_u8s8(acc, w, x); }
+inline I16 dot_raised(I16 acc, B64 w, int32_t x) {
+  __m512i raised = _mm512_xor_si512(_mm512_set1_epi32(x), _mm512_set1_epi8(static_cast<char>(0x80)));
+  return _mm512_dpbusd_epi32(acc, raised, w.v);
+}
 
 inline F16 dot_bf16(F16 acc, B64 w, uint32_t x) {
   return _mm512_dpbf16_ps(acc, (__m512bh)_mm512_set1_epi32(static_cast<int>(x)), (__m512bh)w.v);

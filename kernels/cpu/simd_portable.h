@@ -94,6 +94,29 @@ inline I16 iadd(I16 a, I16 b) {
   for (int i = 0; i < 16; i++) a.lane[i] += b.lane[i];
   return a;
 }
+inline I16 isub(I16 a, I16 b) {
+  for (int i = 0; i < 16; i++) a.lane[i] -= b.lane[i];
+  return a;
+}
+inline F16 load_u8(const uint8_t* p) {  // 16 unsigned bytes as floats
+  F16 r;
+  for (int i = 0; i < 16; i++) r.lane[i] = p[i];
+  return r;
+}
+inline F16 load_s8(const uint8_t* p) {  // 16 signed bytes as floats
+  F16 r;
+  for (int i = 0; i < 16; i++) r.lane[i] = static_cast<int8_t>(p[i]);
+  return r;
+}
+// Stores each lane, rounded to nearest even, as a signed byte; returns their sum. Lanes are between -127.5 and 127.5.
+inline int32_t store_s8(int8_t* p, F16 a) {
+  int32_t total = 0;
+  for (int i = 0; i < 16; i++) {
+    p[i] = static_cast<int8_t>(std::nearbyint(a.lane[i]));
+    total += p[i];
+  }
+  return total;
+}
 
 inline B64 load_bytes(const void* p) {
   B64 r;
@@ -108,6 +131,20 @@ inline B64 high_nibbles(B64 a) {
   for (int i = 0; i < 64; i++) a.byte[i] >>= 4;
   return a;
 }
+// Bits kBit and kBit + 1 of each byte, moved to bits 4 and 5; the rest is zero.
+template <int kBit>
+inline B64 two_bits_up(B64 a) {
+  for (int i = 0; i < 64; i++) a.byte[i] = static_cast<uint8_t>((a.byte[i] >> kBit & 3) << 4);
+  return a;
+}
+inline B64 combine(B64 a, B64 b) {  // bitwise or
+  for (int i = 0; i < 64; i++) a.byte[i] |= b.byte[i];
+  return a;
+}
+inline B64 minus(B64 a, int b) {  // byte by byte
+  for (int i = 0; i < 64; i++) a.byte[i] = static_cast<uint8_t>(a.byte[i] - b);
+  return a;
+}
 // acc[i] += sum over j < 4 of unsigned w[4 i + j] * signed x[j]; x is four bytes, the same for all lanes.
 inline I16 dot_u8s8(I16 acc, B64 w, int32_t x) {
   int8_t four[4];
@@ -116,12 +153,15 @@ inline I16 dot_u8s8(I16 acc, B64 w, int32_t x) {
     for (int j = 0; j < 4; j++) acc.lane[i] += static_cast<int32_t>(w.byte[4 * i + j]) * four[j];
   return acc;
 }
-// acc[i] += sum over j < 4 of signed w[4 i + j] * signed x[j].
-inline I16 dot_s8s8(I16 acc, B64 w, int32_t x) {
+// The same of w up to 127: cheaper on some machines.
+inline I16 dot_u7s8(I16 acc, B64 w, int32_t x) { return dot_u8s8(acc, w, x); }
+// acc[i] += sum over j < 4 of signed w[4 i + j] * (x[j] + 128), w between -64 and 63: what an instruction for unsigned
+// times signed bytes gives for signed weights. Taking 128 times the sum of the weights away leaves the product.
+inline I16 dot_raised(I16 acc, B64 w, int32_t x) {
   int8_t four[4];
   memcpy(four, &x, 4);
   for (int i = 0; i < 16; i++)
-    for (int j = 0; j < 4; j++) acc.lane[i] += static_cast<int8_t>(w.byte[4 * i + j]) * four[j];
+    for (int j = 0; j < 4; j++) acc.lane[i] += static_cast<int8_t>(w.byte[4 * i + j]) * (four[j] + 128);
   return acc;
 }
 

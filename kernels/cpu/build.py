@@ -1,0 +1,128 @@
+"""The build of the kernels' shared library: a plain call of the C++ compiler per file, then one that links.
+
+setup.py runs it when the package is installed, `python -m kernels.cpu.build` in a checkout where sources have changed.
+The library has a C interface and is no Python module, so one build serves every Python and no headers are needed.
+"""
+
+import hashlib
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+FOLDER = Path(__file__).parent
+LIBRARY = FOLDER / "_headway_cpu.so"
+COMPILE_FLAGS = (
+    *("-std=c++17", "-O3", "-fPIC", "-fvisibility=hidden", "-fvisibility-inlines-hidden", "-pthread"),
+    *("-ffp-contract=off", "-fno-math-errno", "-Wall", "-Wextra"),
+    *("-Wno-uninitialized", "-Wno-maybe-uninitialized"),  # GCC 12 takes its own intrinsics for that (its bug 105593)
+)
+LEVEL_FLAGS = {
+    "level_avx512": (*(f"-mavx512{part}" for part in ("f", "bw", "dq", "vl", "vnni", "bf16")), "-mfma", "-mf16c"),
+    "level_avx2": ("-mavx2", "-mfma", "-mf16c"),
+}
+"""By source file: one binary holds the code of every level, and only these files may use a level's instructions."""
+
+
+class CompilerMissing(Exception):
+    """No C++ compiler is on the PATH; $CXX names another."""
+
+
+class CompileFailed(Exception):
+    """The compiler refused a source; the text is what it said."""
+
+
+def compiler() -> list[str]:
+    """The compiler's command: $CXX, or the first that is installed of c++, g++ and clang++."""
+    chosen = shlex.split(os.environ.get("CXX", ""))
+    names = chosen[:1] or ["c++", "g++", "clang++"]
+    for name in names:
+        if path := shutil.which(name):
+            return [path, *chosen[1:]]
+    raise CompilerMissing(f"no C++ compiler ({', '.join(names)}) is installed")
+
+
+def sources() -> list[Path]:
+    """Every file that the library is made from, headers and this file among them."""
+    return sorted([*FOLDER.glob("*.cpp"), *FOLDER.glob("*.h"), Path(__file__)])
+
+
+def version() -> str:
+    """Of the sources: a fingerprint of what they say."""
+    text = b"\0".join(source.read_bytes() for source in sources())
+    return hashlib.sha256(text).hexdigest()[:16]
+
+
+def is_current(library: Path = LIBRARY) -> bool:
+    """Whether the library is there and newer than its sources."""
+    return library.exists() and all(library.stat().st_mtime >= source.stat().st_mtime for source in sources())
+
+
+def build(library: Path = LIBRARY, extra_flags: Sequence[str] = ()) -> None:
+    """Compiles the library; what was there before is replaced when the new one is whole.
+
+    Raises:
+        CompilerMissing: There is no compiler.
+        CompileFailed: There is, and it failed.
+    """
+    command = compiler()
+    library.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".build-", dir=library.parent) as folder:
+        objects = [
+            compile_one(command, source, Path(folder), extra_flags) for source in sources() if source.suffix == ".cpp"
+        ]
+        linked = Path(folder) / library.name
+        _call([*command, "-shared", "-pthread", *extra_flags, *map(str, objects), "-o", str(linked)])
+        linked.replace(library)
+
+
+def compile_one(command: Sequence[str], source: Path, folder: Path, extra_flags: Sequence[str] = ()) -> Path:
+    """Compiles one source into `folder` and returns the object file."""
+    target = folder / f"{source.stem}.o"
+    flags = [*COMPILE_FLAGS, *_level_flags(command, source.stem), *extra_flags]
+    if source.stem == "runtime_api":
+        flags.append(f'-DHEADWAY_VERSION="{version()}"')
+    _call([*command, *flags, "-c", str(source), "-o", str(target)])
+    return target
+
+
+def _level_flags(command: Sequence[str], stem: str) -> tuple[str, ...]:
+    """A level's flags where compiler and machine know them; without them its file compiles to nothing."""
+    flags = LEVEL_FLAGS.get(stem, ())
+    if not flags or platform.machine().lower() not in {"x86_64", "amd64"}:
+        return ()
+    probe = [*command, *flags, "-x", "c++", "-fsyntax-only", os.devnull]
+    done = subprocess.run(probe, capture_output=True, check=False)  # noqa: S603 (the user's own compiler)
+    return flags if done.returncode == 0 else ()
+
+
+def _call(command: Sequence[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 (the user's own compiler)
+    if done.returncode != 0:
+        raise CompileFailed(f"{shlex.join(command)}\n{done.stdout}{done.stderr}")
+    if done.stderr:
+        sys.stderr.write(done.stderr)
+
+
+def main() -> int:
+    """Builds where a source is newer; where it cannot, no library is left, and torch serves."""
+    if is_current():
+        return 0
+    try:
+        build()
+    except CompilerMissing as missing:
+        sys.stderr.write(f"the compiled CPU kernels are not built: {missing}\n")
+    except CompileFailed as failed:
+        LIBRARY.unlink(missing_ok=True)  # what is there is of other sources
+        sys.stderr.write(f"the compiled CPU kernels could not be built:\n{failed}\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,107 @@
+// The C functions of packed linears. kernels/cpu/library.py calls them. Whatever returns int gives one of Result.
+#include <algorithm>
+#include <exception>
+#include <new>
+#include <vector>
+
+#include "api.h"
+#include "dispatch.h"
+#include "linear.h"
+#include "pool.h"
+
+using headway::Kind;
+using headway::Linear;
+using headway::Packing;
+
+namespace {
+
+enum Result : int { kDone = 0, kRefused = 1, kNoMemory = 2, kNotFinite = 3 };
+
+// Nothing may be thrown across the border: all that can be is a want of memory.
+template <class F>
+int guarded(F call) {
+  try {
+    return call();
+  } catch (const std::exception&) {
+    return kNoMemory;
+  }
+}
+
+bool is_kind(int32_t kind) { return kind >= headway::kF32 && kind <= headway::kQ6_K; }
+bool is_packing(int32_t packing) { return packing >= headway::kOwn && packing <= headway::kAsBF16; }
+
+// The rows' activations in every form that the weights need.
+struct Prepared {
+  std::vector<uint16_t> bf16;
+  std::vector<int8_t> q;
+  std::vector<float> scale, sum;
+
+  Prepared(const Linear& weights, const float* x, int64_t rows) {
+    int64_t k = weights.k(), groups = k / headway::kGroup, even = (k + 1) / 2 * 2;
+    for (Kind kind : weights.prepared_kinds()) {
+      if (kind == headway::kBF16) bf16.resize(rows * even);
+      if (headway::is_quantized(kind)) q.resize(rows * k), scale.resize(rows * groups), sum.resize(rows * groups);
+      headway::parallel(rows, [&](int64_t begin, int64_t end) {
+        headway::ops().prepare(kind, x + begin * k, end - begin, k, bf16.data() + begin * even, q.data() + begin * k,
+                               scale.data() + begin * groups, sum.data() + begin * groups);
+      });
+    }
+  }
+  headway::Activations view(const float* x) const { return {x, bf16.data(), q.data(), scale.data(), sum.data()}; }
+};
+
+}  // namespace
+
+// A linear without outputs so far; null where `inputs` is no size or there is no memory.
+HEADWAY_API Linear* headway_linear_create(int64_t inputs) {
+  return inputs > 0 ? new (std::nothrow) Linear(inputs) : nullptr;
+}
+
+HEADWAY_API void headway_linear_free(Linear* linear) { delete linear; }
+
+// Appends outputs: `raw` is a GGUF tensor [outputs, inputs] of `kind`, `bytes` long, which is copied. kNotFinite: a weight,
+// or a scale, is an infinity or no number.
+HEADWAY_API int headway_linear_add(Linear* linear, int32_t kind, int32_t packing, int64_t outputs, const uint8_t* raw,
+                                   int64_t bytes) {
+  if (!linear || !raw || !is_kind(kind) || !is_packing(packing) || bytes < 0) return kRefused;
+  if (headway::raw_bytes(Kind(kind), outputs, linear->k()) != bytes) return kRefused;
+  return guarded([&] {
+    if (!headway::is_finite(Kind(kind), outputs, linear->k(), raw)) return kNotFinite;
+    linear->add_segment(Kind(kind), Packing(packing), outputs, raw);
+    return kDone;
+  });
+}
+
+// Adds bias [outputs] to every row; segments come first.
+HEADWAY_API int headway_linear_set_bias(Linear* linear, const float* bias, int64_t outputs) {
+  if (!linear || !bias || outputs != linear->n()) return kRefused;
+  return guarded([&] {
+    linear->set_bias(bias);
+    return kDone;
+  });
+}
+
+HEADWAY_API int64_t headway_linear_outputs(const Linear* linear) { return linear->n(); }
+HEADWAY_API int64_t headway_linear_packed_bytes(const Linear* linear) { return linear->packed_bytes(); }
+
+// out [rows, outputs] of x [rows, inputs].
+HEADWAY_API int headway_linear_run(const Linear* linear, const float* x, int64_t rows, float* out) {
+  if (!linear || rows < 0 || (rows > 0 && (!x || !out)) || linear->n() == 0) return kRefused;
+  return guarded([&] {
+    Prepared prepared(*linear, x, rows);
+    headway::parallel(rows ? linear->num_blocks() : 0, [&](int64_t begin, int64_t end) {
+      headway::ops().linear(*linear, prepared.view(x), rows, out, begin, end);
+    });
+    return kDone;
+  });
+}
+
+// The rows [count, inputs] of the weights that ids [count] name, as floats.
+HEADWAY_API int headway_linear_unpack(const Linear* linear, const int32_t* ids, int64_t count, float* out) {
+  if (!linear || count < 0 || (count > 0 && (!ids || !out))) return kRefused;
+  if (!std::all_of(ids, ids + count, [&](int32_t id) { return id >= 0 && id < linear->n(); })) return kRefused;
+  headway::parallel(count, [&](int64_t begin, int64_t end) {
+    headway::ops().unpack_rows(*linear, ids + begin, end - begin, out + begin * linear->k());
+  });
+  return kDone;
+}

@@ -1,0 +1,20 @@
+// The thread pool: one for the process, shared by its callers one at a time.
+#pragma once
+#include <cstdint>
+
+namespace headway {
+
+// Runs run(context, begin, end) over shares of [0, tasks); returns when all are done. The caller works too. A task must
+// not call this itself, and must not throw.
+void parallel(int64_t tasks, void (*run)(void* context, int64_t begin, int64_t end), void* context);
+
+template <class F>
+void parallel(int64_t tasks, F each) {
+  parallel(tasks, [](void* context, int64_t begin, int64_t end) { (*static_cast<F*>(context))(begin, end); }, &each);
+}
+
+// How many threads work, the caller among them: at least one. By default as many as there are CPUs.
+void set_threads(int count);
+int threads();
+
+}  // namespace headway
