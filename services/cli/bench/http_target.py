@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any, Self
 
 from aiohttp import ClientError, ClientResponse, ClientSession, ClientTimeout, TCPConnector
+from aiohttp.http import HttpProcessingError
 
 from services.cli.bench.result import Record
 from services.cli.bench.target import Answer, Broken, Clock, Exchange, Facts, Prompts, Refused, chat_of, ids_of, text_of
@@ -72,8 +73,8 @@ class HttpTarget:
                     await _refuse(response)
                 async for data in _events(response):
                     reader.take(data)
-        except (ClientError, ValueError) as error:  # the latter for a line beyond all bounds
-            raise Broken(f"{type(error).__name__}: {error}") from None
+        except (ClientError, HttpProcessingError, ValueError) as error:  # the last two for a line beyond all bounds
+            raise Broken(f"{type(error).__name__}: {' '.join(str(error).split())[:_SHOWN_CHARACTERS]}") from None
         return reader.finish()
 
     def _body(self, request: Request, before: Sequence[Exchange]) -> dict[str, Any]:
