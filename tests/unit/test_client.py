@@ -152,6 +152,8 @@ def test_what_no_call_can_send_names_its_field():
             (lambda: client.tokenize("\udcff"), "parts"),
             (lambda: client.detokenize([10**11]), "token_ids"),
             (lambda: client.model("\udcff"), "model"),
+            (lambda: client.tokenize("a", model="\udcff"), "model"),
+            (lambda: client.detokenize([1], model="\udcff"), "model"),
             (lambda: client.explain("\udcff"), "request_id"),
             (lambda: client.abort("\udcff"), "request_id"),
         ):

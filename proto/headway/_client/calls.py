@@ -64,8 +64,9 @@ class Calls:
         timeout_s: float | None = None,
     ) -> Unary[str]:
         """The text of `token_ids`."""
+        request = made(v1.DetokenizeRequest, "model", model=model, skip_special_tokens=skip_special_tokens)
         with filling("token_ids"):
-            request = v1.DetokenizeRequest(model=model, token_ids=token_ids, skip_special_tokens=skip_special_tokens)
+            request.token_ids.extend(token_ids)
         return self._unary("Detokenize", request, lambda reply: str(reply.text), timeout_s)
 
     def model(self, name: str = "", *, timeout_s: float | None = None) -> Unary[v1.GetModelResponse]:

@@ -69,6 +69,7 @@ _PLACES = {
 
 
 def request_of(prompt: Prompt, params: Params) -> v1.GenerateRequest:
+    """The request that `prompt` and `params` ask for. Raises `TypeError`, or `InvalidRequest` naming the field."""
     if isinstance(prompt, v1.GenerateRequest):
         if params:
             raise TypeError("a GenerateRequest carries its own parameters")
