@@ -78,7 +78,7 @@ check: $(VENV)/dev.stamp  ## ruff, mypy --strict, import-linter, stale stubs
 bench: $(VENV)/dev.stamp  ## run every benchmark; results in benchmarks/results
 	$(BIN)/python -m benchmarks $(ARGS)
 
-bench-%: $(VENV)/dev.stamp  ## run one benchmark: scheduler, engine, stream or kernels
+bench-%: $(VENV)/dev.stamp  ## run one benchmark: scheduler, engine, stream, kernels or batching
 	$(BIN)/python -m benchmarks $*
 
 proto: $(VENV)/dev.stamp  ## make the stubs from proto/

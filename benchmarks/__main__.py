@@ -15,6 +15,7 @@ BENCHMARKS = {
     "scheduler": "CPU time per step of the scheduler's core, and the bytes of a plan",
     "engine": "the default model on this machine: decode steps and prefill",
     "stream": "64 streams through the whole stack with a simulated executor",
+    "batching": "static against continuous batching on the default model: minutes",
 }
 WRONG_USE = 2
 

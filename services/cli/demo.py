@@ -7,10 +7,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
 from headway.client import AsyncClient, HeadwayError
 from rich.console import Group
@@ -131,15 +132,15 @@ def latencies(rows: list[Row]) -> Table:
 
 
 @contextmanager
-def running_server(flags: list[str]) -> Iterator[str]:
-    """A server of our own on a free port, ended afterwards; its address."""
+def running_server(flags: list[str], environment: Mapping[str, str] = MappingProxyType({})) -> Iterator[str]:
+    """A server of our own on a free port, ended afterwards; its address. `environment`: beside what is set already."""
     with tempfile.TemporaryDirectory() as folder:
         ready_file, log = Path(folder) / "address", Path(folder) / "log"
         command = [sys.executable, "-P", "-m", "services.cli.main", "serve", "--port", "0"]
         with log.open("wb") as file:
             server = subprocess.Popen(  # noqa: S603 - our own command
                 [*command, "--ready-file", str(ready_file), *flags],
-                env={**os.environ, SUPERVISOR_PID: str(os.getpid())},
+                env={**os.environ, **environment, SUPERVISOR_PID: str(os.getpid())},
                 process_group=0,
                 stdout=subprocess.DEVNULL,  # facts of a server that ends in seconds
                 stderr=file,  # what it says would tear the growing answers

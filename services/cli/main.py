@@ -34,6 +34,11 @@ for _name, _where, _help in (
     ("generate", "generate:generate", "Stream the answer to one prompt."),
     ("chat", "chat:chat", "Talk with the model."),
     ("demo", "demo:demo", "Stream eight prompts at once and show the latencies."),
+    (
+        "demo-batching",
+        "demo_batching.command:demo_batching",
+        "Show what continuous batching gains over static batching.",
+    ),
     ("bench", "bench.command:app", "Measure a server under load, this one or another."),
     ("model", "model:app", "Fetch, add, list, verify and inspect models."),
     ("health", "health:health", "Say whether a server serves; the exit code is for probes."),
