@@ -23,6 +23,7 @@ from services.cli.signals import SignalInbox
 from services.cli.supervisor import Supervisor
 from services.executor.settings import ExecutorSettings
 from services.router.settings import RouterSettings
+from services.runtime.files import write_whole
 from services.runtime.lifecycle import ExitCode
 from services.runtime.listen import check_listen
 from services.runtime.settings import Loaded, Origin, load, settings_app
@@ -112,13 +113,6 @@ def serve_all(loaded: Loaded[ServeSettings]) -> int:
 def report(words: str) -> None:
     """Says what happens to the server."""
     err.print(f"headway: {words}", markup=False, soft_wrap=True)
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Writes a file that is never seen half."""
-    part = path.with_name(path.name + ".part")
-    part.write_text(text)
-    part.replace(path)
 
 
 def _end_now(_number: int, _frame: Any) -> None:

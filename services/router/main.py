@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import gc
 import logging
-import os
 from pathlib import Path
 
 import uvloop
@@ -12,6 +11,7 @@ import uvloop
 from services.router.server import RouterServer
 from services.router.settings import RouterSettings
 from services.runtime.errors import Refusal
+from services.runtime.files import write_whole
 from services.runtime.lifecycle import BadSetting, ExitCode, on_terminate
 from services.runtime.logging import configure, get_logger
 
@@ -46,7 +46,7 @@ async def _serve(settings: RouterSettings) -> None:
     async with RouterServer(settings) as server:
         log.info("listening", address=server.address)
         if settings.ready_file:
-            _write_whole(Path(settings.ready_file), server.address)
+            write_whole(Path(settings.ready_file), server.address)
         warm = asyncio.ensure_future(_freeze_when_warm(server))
         stop = asyncio.ensure_future(terminated.wait())
         failed = asyncio.ensure_future(server.failed())
@@ -69,10 +69,3 @@ async def _freeze_when_warm(server: RouterServer) -> None:
             gc.collect()
             gc.freeze()
             return
-
-
-def _write_whole(path: Path, text: str) -> None:
-    """Writes a file that is never seen half written."""
-    partial = path.with_name(f"{path.name}.{os.getpid()}")
-    partial.write_text(text, encoding="utf-8")
-    partial.replace(path)
