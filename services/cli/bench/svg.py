@@ -7,7 +7,7 @@ from html import escape
 
 WIDTH, HEIGHT = 640, 300
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 16, 28, 44
-_TICKS = 5
+_TICKS = 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Scale:
         return round(self.begin_px + share * (self.end_px - self.begin_px), 1)
 
     def ticks(self) -> list[float]:
-        """Round numbers, about five of them."""
+        """Round numbers, from three to eight of them."""
         rough = self.most / _TICKS
         power = 10.0 ** math.floor(math.log10(rough))
         step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough * 0.999)
