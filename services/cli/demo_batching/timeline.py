@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from services.runtime.lifecycle import BadSetting
+from services.cli.console import Failed
 from services.scheduler.recorder import Outputs, replay
 from services.wire.event_log import ExecutorDown, LogEvent, LogPlan, RoutedSubmit
 from services.wire.scheduling import Finished, Rejected, StepRecord
@@ -47,10 +47,10 @@ class Timeline:
 def read_timeline(log: Path, requests: Mapping[str, int], gate_id: str = "") -> Timeline:
     """Replays the log. `requests`: index by request id; time begins with the first of them, or when `gate_id` has ended.
 
-    Raises `BadSetting` where the log does not hold the whole run.
+    Raises `Failed` where the log does not hold the whole run.
     """
     if log.with_name(log.name + ".1").exists():
-        raise BadSetting("the scheduler was started again during the run: its event log is in pieces")
+        raise Failed("the scheduler was started again during the run: its event log is in pieces")
     watch = _SlotWatch(requests, gate_id)
     replay(log, watch)
     return watch.timeline

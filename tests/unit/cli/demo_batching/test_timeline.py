@@ -2,8 +2,8 @@
 
 import pytest
 
+from services.cli.console import Failed
 from services.cli.demo_batching.timeline import Stretch, Timeline, read_timeline
-from services.runtime.lifecycle import BadSetting
 from services.scheduler.core.settings import CoreSettings
 from services.scheduler.driver import Driver
 from services.scheduler.recorder import Recorder
@@ -117,5 +117,5 @@ def test_a_lost_executor_empties_the_slots(tmp_path):
 def test_a_log_in_pieces_is_refused(tmp_path):
     """A scheduler that was started again wrote another file: half a picture would be a wrong one."""
     (tmp_path / "log.1").touch()
-    with pytest.raises(BadSetting, match="in pieces"):
+    with pytest.raises(Failed, match="in pieces"):
         timeline(tmp_path / "log", short_and_long)
