@@ -14,6 +14,7 @@
 
 constexpr int kStripRows = kRowTile;
 constexpr int kTileRows = 48;  // rows that a task aims at
+constexpr int kFewRows = 4;   // rows with which attention waits for memory
 constexpr int kMaxColumns = 4;
 constexpr int kPartitionBlocks = kPartition / kBlockSize;
 constexpr int kVectorBytes = 64;
@@ -29,6 +30,16 @@ struct Bf16Format {
     memcpy(&pair, word, sizeof pair);
     return dot_bf16(acc, vector, pair);
   }
+  // e^(score - best) with a relative error below 3e-6 + 6e-8 |best|: rounding to bfloat16 hides it.
+  static F16 base(float best) { return set1(-1.44269504f * best); }
+  static F16 weight(F16 score, F16 base) {
+    F16 x = max(set1(-150.0f), fma(score, set1(1.44269504f), base));
+    F16 n = round_even(x), f = sub(x, n);
+    F16 p = fma(set1(9.570006e-3f), f, set1(5.5918682e-2f));
+    p = fma(p, f, set1(2.4024753e-1f));
+    p = fma(p, f, set1(6.9312173e-1f));
+    return scale2(fma(p, f, set1(9.999993e-1f)), n);
+  }
   // Stores 16 values as 16 / kPack words and returns them as they are stored.
   static F16 put(float* words, F16 a) {
     uint16_t rounded[16];
@@ -42,6 +53,8 @@ struct Fp32Format {
   using Vector = F16;
   static Vector vector(const char* p) { return load(reinterpret_cast<const float*>(p)); }
   static F16 dot(F16 acc, Vector vector, const float* word) { return fma(vector, set1(*word), acc); }
+  static F16 base(float best) { return set1(best); }
+  static F16 weight(F16 score, F16 base) { return exp(sub(score, base)); }
   static F16 put(float* words, F16 a) {
     store(words, a);
     return a;
@@ -53,6 +66,19 @@ constexpr int columns_of(int rows) {
   return kAccumulators / rows >= kMaxColumns ? kMaxColumns : kAccumulators / rows >= 2 ? 2 : 1;
 }
 
+// Calls each(row, column), unrolled, so that sums in an array stay in registers.
+template <int ROWS, int COLUMNS, class Each, int... I>
+inline void for_places(Each each, std::integer_sequence<int, I...>) {
+  (each(I / COLUMNS, I % COLUMNS), ...);
+}
+template <int ROWS, int COLUMNS, class Each>
+inline void for_tile(Each each) {
+  for_places<ROWS, COLUMNS>(each, std::make_integer_sequence<int, ROWS * COLUMNS>());
+}
+
+template <int COUNT>
+using Columns = std::integral_constant<int, COUNT>;
+
 // Rows that go through the cache together. Lanes of the F16-sized arrays are rows.
 struct Strip {
   int32_t position[kStripRows];
@@ -63,25 +89,28 @@ struct Strip {
 
 // What a partition looks like to one kv head.
 struct Partition {
-  int32_t first_key, num_blocks;
+  int32_t first_key;
   const char* keys[kPartitionBlocks];
   const char* values[kPartitionBlocks];
 };
 
-// Scores of ROWS rows and the keys of COLUMNS blocks.
+// Scores of ROWS rows and the keys of COLUMNS blocks. With few rows the cache's bytes are what takes time: then the
+// blocks' values, which stand elsewhere in memory, are fetched meanwhile. (Not inlined: where this loop shares its
+// registers with its caller, its pointers go to the stack.)
 template <class Format, int ROWS, int COLUMNS>
-inline void score_blocks(const char* const* blocks, const float* queries, int steps, float* scores) {
+[[gnu::noinline]] void score_blocks(const char* const* blocks, const char* const* values, const float* queries,
+                                    int steps, float* scores) {
   F16 acc[ROWS][COLUMNS];
-  for (int r = 0; r < ROWS; r++)
-    for (int c = 0; c < COLUMNS; c++) acc[r][c] = zero();
+  for_tile<ROWS, COLUMNS>([&](int r, int c) { acc[r][c] = zero(); });
   for (int step = 0; step < steps; step++) {
     typename Format::Vector keys[COLUMNS];
     for (int c = 0; c < COLUMNS; c++) keys[c] = Format::vector(blocks[c] + step * kVectorBytes);
-    for (int r = 0; r < ROWS; r++)
-      for (int c = 0; c < COLUMNS; c++) acc[r][c] = Format::dot(acc[r][c], keys[c], queries + step * ROWS + r);
+    if (ROWS <= kFewRows)
+      for (int c = 0; c < COLUMNS; c++) prefetch(values[c] + step * kVectorBytes);
+    const float* words = queries + step * ROWS;
+    for_tile<ROWS, COLUMNS>([&](int r, int c) { acc[r][c] = Format::dot(acc[r][c], keys[c], words + r); });
   }
-  for (int r = 0; r < ROWS; r++)
-    for (int c = 0; c < COLUMNS; c++) store(scores + r * kPartition + c * 16, acc[r][c]);
+  for_tile<ROWS, COLUMNS>([&](int r, int c) { store(scores + r * kPartition + c * 16, acc[r][c]); });
 }
 
 template <class Format, int ROWS>
@@ -89,9 +118,13 @@ inline void score(const Partition& partition, int blocks, const Shape& shape, co
   constexpr int kColumns = columns_of(ROWS);
   const int steps = shape.head_dim / Format::kPack;
   int b = 0;
-  for (; b + kColumns <= blocks; b += kColumns)
-    score_blocks<Format, ROWS, kColumns>(partition.keys + b, strip.queries, steps, scores + b * 16);
-  for (; b < blocks; b++) score_blocks<Format, ROWS, 1>(partition.keys + b, strip.queries, steps, scores + b * 16);
+  auto score_from = [&](auto columns) {
+    score_blocks<Format, ROWS, columns()>(partition.keys + b, partition.values + b, strip.queries, steps,
+                                          scores + b * kBlockSize);
+    b += columns();
+  };
+  while (b + kColumns <= blocks) score_from(Columns<kColumns>());
+  while (b < blocks) score_from(Columns<1>());
 }
 
 // The largest of a row's first `count` scores.
@@ -107,27 +140,28 @@ inline float best_score(const float* scores, int count) {
 template <class Format>
 inline float weigh(const float* scores, float best, int count, int blocks, float* weights) {
   constexpr int kWords = kBlockSize / Format::kPack;
+  const F16 base = Format::base(best);
   F16 total = zero();
-  for (int b = 0; b < blocks; b++) {
-    F16 weight = zero();
-    if (const int left = count - b * kBlockSize; left > 0) {
-      weight = exp(sub(load(scores + b * kBlockSize), set1(best)));
-      if (left < kBlockSize) weight = first(weight, left);
-    }
+  int b = 0;
+  for (; (b + 1) * kBlockSize <= count; b++)
+    total = add(total, Format::put(weights + b * kWords, Format::weight(load(scores + b * kBlockSize), base)));
+  if (const int left = count - b * kBlockSize; left > 0) {
+    const F16 weight = first(Format::weight(load(scores + b * kBlockSize), base), left);
     total = add(total, Format::put(weights + b * kWords, weight));
+    b++;
   }
+  for (; b < blocks; b++) Format::put(weights + b * kWords, zero());
   return sum(total);
 }
 
 // Scores become weights; `decay` is what the sums so far are to be multiplied with.
 template <class Format, int ROWS>
-inline void soften(const Partition& partition, int blocks, Strip& strip, const float* scores, float* weights,
-                   float* decay) {
+inline void soften(int first_key, int blocks, Strip& strip, const float* scores, float* weights, float* decay) {
   constexpr int kRowWords = kPartition / Format::kPack;
   float best[16] = {}, total[16] = {};
   int count[ROWS];
   for (int r = 0; r < ROWS; r++) {
-    count[r] = std::min(kPartition, strip.position[r] + 1 - partition.first_key);
+    count[r] = std::min(kPartition, strip.position[r] + 1 - first_key);
     best[r] = strip.best[r];
     if (const float here = best_score(scores + r * kPartition, count[r]); !(here <= best[r])) best[r] = here;
   }
@@ -139,26 +173,26 @@ inline void soften(const Partition& partition, int blocks, Strip& strip, const f
   store(decay, decays);
 }
 
-// weighted = weighted * decay + weights * values, of ROWS rows and COLUMNS vectors of head_dim.
+// weighted = weighted * decay + weights * values, of ROWS rows and COLUMNS vectors of head_dim. It ends with the last
+// row's last key, so that what lies after that is met at most by the zero that fills a word.
 template <class Format, int ROWS, int COLUMNS>
-inline void add_values(const Partition& partition, int blocks, int head_dim, int column, const float* weights,
-                       const float* decay, float* weighted) {
+[[gnu::noinline]] void add_values(const Partition& partition, int words, int head_dim, int column,
+                                  const float* weights, const float* decay, float* weighted) {
   constexpr int kWords = kBlockSize / Format::kPack, kRowWords = kPartition / Format::kPack;
   F16 acc[ROWS][COLUMNS];
-  for (int r = 0; r < ROWS; r++)
-    for (int c = 0; c < COLUMNS; c++)
-      acc[r][c] = mul(load(weighted + r * head_dim + (column + c) * 16), set1(decay[r]));
-  for (int b = 0; b < blocks; b++)
-    for (int t = 0; t < kWords; t++) {
-      const char* at = partition.values[b] + (t * (head_dim / 16) + column) * kVectorBytes;
+  auto at = [&](int r, int c) { return weighted + r * head_dim + (column + c) * 16; };
+  for_tile<ROWS, COLUMNS>([&](int r, int c) { acc[r][c] = mul(load(at(r, c)), set1(decay[r])); });
+  const int token_bytes = head_dim / 16 * kVectorBytes;
+  for (int b = 0; words > 0; b++, words -= kWords) {
+    const char* tokens = partition.values[b] + column * kVectorBytes;
+    for (int word = 0; word < std::min(words, kWords); word++, tokens += token_bytes, weights++) {
       typename Format::Vector values[COLUMNS];
-      for (int c = 0; c < COLUMNS; c++) values[c] = Format::vector(at + c * kVectorBytes);
-      for (int r = 0; r < ROWS; r++)
-        for (int c = 0; c < COLUMNS; c++)
-          acc[r][c] = Format::dot(acc[r][c], values[c], weights + r * kRowWords + b * kWords + t);
+      for (int c = 0; c < COLUMNS; c++) values[c] = Format::vector(tokens + c * kVectorBytes);
+      for_tile<ROWS, COLUMNS>(
+          [&](int r, int c) { acc[r][c] = Format::dot(acc[r][c], values[c], weights + r * kRowWords); });
     }
-  for (int r = 0; r < ROWS; r++)
-    for (int c = 0; c < COLUMNS; c++) store(weighted + r * head_dim + (column + c) * 16, acc[r][c]);
+  }
+  for_tile<ROWS, COLUMNS>([&](int r, int c) { store(at(r, c), acc[r][c]); });
 }
 
 // One strip of ROWS rows through one partition.
@@ -166,18 +200,20 @@ template <class Format, int ROWS>
 inline void attend_partition(const Shape& shape, const Partition& partition, Strip& strip, float* scores,
                              float* weights) {
   constexpr int kColumns = columns_of(ROWS);
-  const int last = strip.position[ROWS - 1] - partition.first_key;
-  if (last < 0) return;
-  const int blocks = std::min(kPartitionBlocks, last / kBlockSize + 1);
+  const int keys = std::min(kPartition, strip.position[ROWS - 1] + 1 - partition.first_key);
+  if (keys <= 0) return;
+  const int blocks = (keys + kBlockSize - 1) / kBlockSize;
   score<Format, ROWS>(partition, blocks, shape, strip, scores);
   float decay[16];
-  soften<Format, ROWS>(partition, blocks, strip, scores, weights, decay);
-  const int columns = shape.head_dim / 16;
+  soften<Format, ROWS>(partition.first_key, blocks, strip, scores, weights, decay);
+  const int vectors = shape.head_dim / 16, words = (keys + Format::kPack - 1) / Format::kPack;
   int c = 0;
-  for (; c + kColumns <= columns; c += kColumns)
-    add_values<Format, ROWS, kColumns>(partition, blocks, shape.head_dim, c, weights, decay, strip.weighted);
-  for (; c < columns; c++)
-    add_values<Format, ROWS, 1>(partition, blocks, shape.head_dim, c, weights, decay, strip.weighted);
+  auto add_from = [&](auto columns) {
+    add_values<Format, ROWS, columns()>(partition, words, shape.head_dim, c, weights, decay, strip.weighted);
+    c += columns();
+  };
+  while (c + kColumns <= vectors) add_from(Columns<kColumns>());
+  while (c < vectors) add_from(Columns<1>());
 }
 
 // Calls run(integral constant of rows), rows from 1 to kStripRows.
@@ -271,9 +307,9 @@ struct Tile {
     const int64_t block_bytes = int64_t{kBlockSize} * shape.head_dim * 4 / Format::kPack;
     Partition partition;
     partition.first_key = first_key;
-    partition.num_blocks = std::min(kPartitionBlocks, (last_key - first_key) / kBlockSize + 1);
-    for (int32_t b = 0; b < partition.num_blocks; b++) {
-      const int64_t block = sequence.blocks[first_key / kBlockSize + b];
+    const int32_t first_block = first_key / kBlockSize;
+    for (int32_t b = 0; b < kPartitionBlocks && first_block + b <= last_key / kBlockSize; b++) {
+      const int64_t block = sequence.blocks[first_block + b];
       const int64_t begin = (block * shape.kv_heads + kv_head) * block_bytes;
       partition.keys[b] = static_cast<const char*>(kv.keys) + begin;
       partition.values[b] = static_cast<const char*>(kv.values) + begin;
