@@ -33,7 +33,8 @@ class Report:
         """Judges what was measured."""
         if measured.swept is not None:
             return cls._of_sweep(measured, measured.swept, options)
-        summary = summarize(measured.runs, measured.slo)
+        shares_prompts = measured.workload.get("shared_prefix_tokens") != 0  # a trace does not say
+        summary = summarize(measured.runs, measured.slo, shares_prompts=shares_prompts)
         judgement = summary.judgement
         money, words = _cost(options.price_per_hour, measured.runs, judgement)
         nothing_answered = summary.counts["ok"] == 0

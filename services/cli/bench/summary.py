@@ -16,6 +16,7 @@ STATUSES = ("ok", "refused", "timeout", "failed")
 _MAX_LAG_S = 0.010
 _MAX_LATE_S = 0.020
 _MAX_CPU_SHARE = 0.9
+_MAX_STALE_SHARE = 0.25  # less may be what a chat template puts before every prompt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +44,8 @@ class Summary:
     loop_lag_p99_s: float
     late_p99_s: float
     cpu_share: float
+    stale_share: float
+    """Of the tokens of prompts that ought to begin like no other: what was found in the prefix cache all the same."""
     judgement: Judgement | None
 
     @property
@@ -66,6 +69,11 @@ class Summary:
             )
         if self.short_answers:
             said.append(f"{self.short_answers} answers are shorter than asked: the target does not force lengths")
+        if self.stale_share > _MAX_STALE_SHARE:
+            said.append(
+                f"{self.stale_share:.0%} of the prompt tokens were in the server's prefix cache: it has been sent these very "
+                "prompts before; choose another --seed"
+            )
         return said
 
     def as_dict(self, cost: Cost | None = None) -> dict[str, Any]:
@@ -97,8 +105,11 @@ class Summary:
         }
 
 
-def summarize(runs: Sequence[Run], slo: Slo | None) -> Summary:
-    """Makes the numbers of one workload's repeats, of which there is at least one."""
+def summarize(runs: Sequence[Run], slo: Slo | None, *, shares_prompts: bool = True) -> Summary:
+    """Makes the numbers of one workload's repeats, of which there is at least one.
+
+    `shares_prompts`: first turns may begin alike, so that a prefix cache finds them rightly.
+    """
     records = [record for run in runs for record in run.records]
     answered = [record for record in records if record.status == "ok"]
     return Summary(
@@ -110,6 +121,7 @@ def summarize(runs: Sequence[Run], slo: Slo | None) -> Summary:
         turns=_turns(answered),
         interval=method(len(runs)),
         loop_lag_p99_s=max(run.loop_lag_p99_s for run in runs),
+        stale_share=0.0 if shares_prompts else _cached_share([each for each in answered if each.turn == 0]) or 0.0,
         late_p99_s=percentile([late(record)[0] for record in records], 99),
         cpu_share=max(run.cpu_share for run in runs),
         judgement=None if slo is None else slo.judge(runs),

@@ -77,7 +77,14 @@ async def sweep(
             return generate(at_rate, seed, place * repeats + repeat)  # no load finds the prefix cache of another
 
         runs = await bench.repeats(draw, repeats, f"{share:.0%} of capacity")
-        points.append(Point(share=share, rate_per_s=rate_per_s, runs=runs, summary=summarize(runs, slo)))
+        points.append(
+            Point(
+                share=share,
+                rate_per_s=rate_per_s,
+                runs=runs,
+                summary=summarize(runs, slo, shares_prompts=shape.shared_prefix_tokens > 0),
+            )
+        )
     return Sweep(capacity_per_s=capacity_per_s, points=points)
 
 

@@ -124,25 +124,31 @@ class Workload:
 
 
 def generate(shape: Shape, seed: int, repeat: int = 0) -> Workload:
-    """Draws the requests of one repeat. Each repeat draws anew, so that no repeat finds the prefix cache of another."""
+    """Draws the requests of one repeat.
+
+    Each repeat draws anew, and the words of each workload and pace are its own: no run finds in the server's prefix cache
+    what another has left there, unless it is the same run again.
+    """
 
     def stream(what: str) -> random.Random:  # lengths do not change when only the arrivals' law does
         return random.Random(f"{seed} {repeat} {what}")  # noqa: S311 - a benchmark's dice
 
-    words, lengths = stream("words"), stream("lengths")
+    pace = shape.pace
+    own = f"{shape.name} {shape.num_requests} {pace.concurrency} {pace.users} {pace.rate_per_s:g}"
+    words, lengths = stream(f"words {own}"), stream("lengths")
     prefix = draw_words(words, shape.shared_prefix_tokens)
     arrivals_s = [0.0] * shape.num_requests
-    if shape.pace.rate_per_s > 0:
-        arrivals_s = arrivals(shape.num_requests, shape.pace.rate_per_s, shape.pace.burstiness, stream("arrivals"))
+    if pace.rate_per_s > 0:
+        arrivals_s = arrivals(shape.num_requests, pace.rate_per_s, pace.burstiness, stream("arrivals"))
     requests = []
     for index, arrival_s in enumerate(arrivals_s):
         turn = index % shape.turns
         input_lengths = shape.turn_lengths if turn and shape.turn_lengths else shape.input_lengths
-        own = draw_words(words, input_lengths.draw(lengths))
+        said = draw_words(words, input_lengths.draw(lengths))
         requests.append(
             Request(
                 index=index,
-                prompt=own if turn else prefix + own,
+                prompt=said if turn else prefix + said,
                 output_tokens=shape.output_lengths.draw(lengths),
                 arrival_s=arrival_s,
                 conversation=index // shape.turns if shape.turns > 1 else None,
@@ -150,7 +156,7 @@ def generate(shape: Shape, seed: int, repeat: int = 0) -> Workload:
                 shared_tokens=0 if turn else len(prefix),
             )
         )
-    return Workload(name=shape.name, pace=shape.pace, seed=seed, repeat=repeat, requests=tuple(requests))
+    return Workload(name=shape.name, pace=pace, seed=seed, repeat=repeat, requests=tuple(requests))
 
 
 def draw_words(rng: random.Random, count: int) -> bytes:

@@ -108,6 +108,17 @@ def test_answers_that_are_shorter_than_asked_are_told():
     assert (summary.short_answers, summary.warnings[0].split(":")[0]) == (1, "1 answers are shorter than asked")
 
 
+@pytest.mark.parametrize(
+    ("shares_prompts", "turn", "cached", "warns"),
+    [(False, 0, 3, True), (False, 0, 2, False), (True, 0, 9, False), (False, 1, 9, False)],
+)
+def test_prompts_that_the_server_has_seen_before_are_told(shares_prompts, turn, cached, warns):
+    """More than a quarter cached of prompts that begin like no other: the same seed was sent before."""
+    made = run(record(turn=turn, cached_tokens=cached))
+    warnings = summarize([made], None, shares_prompts=shares_prompts).warnings
+    assert any("choose another --seed" in words for words in warnings) == warns
+
+
 def test_the_summary_is_json_without_infinities():
     """What failures made endless is null; the cost is beside it."""
     found = summarize([run_of_ttfts(0.1, failed=1)], Slo.of("ttft_p99=1s")).as_dict(

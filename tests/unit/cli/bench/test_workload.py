@@ -25,7 +25,7 @@ def test_the_first_request_of_seed_0_stays_what_it_is():
     """Results of different releases compare only while a seed means the same requests."""
     first = generate(named("W1"), seed=0).requests[0]
     assert (len(first.prompt), first.output_tokens) == (112, 256)
-    assert first.text.split()[:4] == ["study", "had", "between", "see"]
+    assert first.text.split()[:4] == ["system", "turn", "had", "which"]
 
 
 def test_a_repeat_draws_other_words():
@@ -35,9 +35,11 @@ def test_a_repeat_draws_other_words():
 
 
 def test_lengths_do_not_depend_on_the_pace():
-    """The same requests, whether they arrive open or closed."""
+    """Equally long, whether they arrive open or closed; the words differ, or the second would find the first's in a cache."""
     closed, open_ = generate(shape(), seed=1), generate(shape(pace=Pace(rate_per_s=3.0)), seed=1)
-    assert [each.prompt for each in closed.requests] == [each.prompt for each in open_.requests]
+    for measure in (lambda each: len(each.prompt), lambda each: each.output_tokens):
+        assert [measure(each) for each in closed.requests] == [measure(each) for each in open_.requests]
+    assert not {each.prompt for each in closed.requests} & {each.prompt for each in open_.requests}
     assert open_.requests[-1].arrival_s == 4.0
     assert {each.arrival_s for each in closed.requests} == {0.0}
 
