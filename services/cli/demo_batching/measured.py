@@ -42,8 +42,9 @@ class Measured:
 
     @property
     def wall_s(self) -> float:
-        """Until the last token."""
-        return self.run.duration_s - self.opened_s
+        """From the first arrival, or from when all that were sent together had arrived, to the last token."""
+        first_s = min(record.intended_s for record in self.run.records)
+        return self.run.duration_s - max(first_s, self.opened_s)
 
     @property
     def tokens_per_s(self) -> float:
