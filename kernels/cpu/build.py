@@ -73,12 +73,15 @@ def build(library: Path = LIBRARY, extra_flags: Sequence[str] = ()) -> None:
     command = compiler()
     library.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".build-", dir=library.parent) as folder:
-        objects = [
-            compile_one(command, source, Path(folder), extra_flags) for source in sources() if source.suffix == ".cpp"
-        ]
+        objects = compile_all(command, Path(folder), extra_flags)
         linked = Path(folder) / library.name
-        _call([*command, "-shared", "-pthread", *extra_flags, *map(str, objects), "-o", str(linked)])
+        call([*command, "-shared", "-pthread", *extra_flags, *map(str, objects), "-o", str(linked)])
         linked.replace(library)
+
+
+def compile_all(command: Sequence[str], folder: Path, extra_flags: Sequence[str] = ()) -> list[Path]:
+    """Compiles every source of the library into `folder` and returns the object files."""
+    return [compile_one(command, source, folder, extra_flags) for source in sources() if source.suffix == ".cpp"]
 
 
 def compile_one(command: Sequence[str], source: Path, folder: Path, extra_flags: Sequence[str] = ()) -> Path:
@@ -87,7 +90,7 @@ def compile_one(command: Sequence[str], source: Path, folder: Path, extra_flags:
     flags = [*COMPILE_FLAGS, *_level_flags(command, source.stem), *extra_flags]
     if source.stem == "runtime_api":
         flags.append(f'-DHEADWAY_VERSION="{version()}"')
-    _call([*command, *flags, "-c", str(source), "-o", str(target)])
+    call([*command, *flags, "-c", str(source), "-o", str(target)])
     return target
 
 
@@ -101,7 +104,8 @@ def _level_flags(command: Sequence[str], stem: str) -> tuple[str, ...]:
     return flags if done.returncode == 0 else ()
 
 
-def _call(command: Sequence[str]) -> None:
+def call(command: Sequence[str]) -> None:
+    """Runs a compiler's command; what it says is an error's text, or a warning."""
     done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 (the user's own compiler)
     if done.returncode != 0:
         raise CompileFailed(f"{shlex.join(command)}\n{done.stdout}{done.stderr}")
