@@ -17,7 +17,7 @@ INSTALL_TORCH := $(if $(TORCH_INDEX_URL),$(PIP_INSTALL) --no-deps --index-url $(
 KERNEL_SOURCES := $(wildcard kernels/cpu/*.cpp kernels/cpu/*.h) kernels/cpu/build.py
 
 .DEFAULT_GOAL := help
-.PHONY: help serve demo demo-batching test test-deep check bench proto clean
+.PHONY: help serve demo demo-batching test test-deep check bench bench-peers proto clean
 
 help:  ## list these words
 	@grep -hE '^[a-z%-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/%/<name>/; s/:.*## /\t/' | expand -t 14
@@ -80,6 +80,9 @@ bench: $(VENV)/dev.stamp  ## run every benchmark; results in benchmarks/results
 
 bench-%: $(VENV)/dev.stamp  ## run one benchmark: scheduler, engine, stream, kernels or batching
 	$(BIN)/python -m benchmarks $*
+
+bench-peers: $(VENV)/dev.stamp  ## install the peers, measure them and Headway in alternation; results in benchmarks/results/peers.json
+	$(BIN)/python -m benchmarks.peers $(if $(TORCH_INDEX_URL),--torch-index $(TORCH_INDEX_URL)) $(ARGS)
 
 proto: $(VENV)/dev.stamp  ## make the stubs from proto/
 	$(BIN)/python proto/build.py
