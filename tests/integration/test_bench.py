@@ -212,6 +212,14 @@ def test_conversations_find_what_was_said_in_the_prefix_cache(server, tmp_path):
     assert "prompt tokens cached" in done.stdout
 
 
+def test_the_same_run_again_finds_its_own_prompts_and_says_so(server):
+    """Its TTFT would be that of a prefix cache; with another seed nothing is found."""
+    flags = ("--address", server.address, "--requests", "4", "--input", "64", "--output", "2", "--seed")
+    assert "choose another --seed" not in bench(*flags, "41").stderr
+    assert "choose another --seed" in bench(*flags, "41").stderr
+    assert "choose another --seed" not in bench(*flags, "42").stderr
+
+
 def test_a_trace_is_replayed(server, tmp_path):
     """Three rows of Mooncake's format, stretched to ten requests a second."""
     trace, json_file = tmp_path / "trace.jsonl", tmp_path / "result.json"
