@@ -13,34 +13,48 @@ from headway.client import Client
 from headway.v1 import inference_pb2 as v1
 
 from services.cli.console import bytes_in_words, out
-from services.executor.weights.inspection import inspect
+from services.executor.settings import ExecutorSettings
+from services.executor.weights.inspection import inspect, read_config, stored_bytes
 
 SEQUENCE_TOKENS = 2048
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Weights:
+    """What the weights of a model take in memory, and what computes with them."""
+
+    num_bytes: int
+    words: str
+    kv_bytes_per_token: int
+
+    @classmethod
+    def of(cls, path: Path, settings: ExecutorSettings) -> Self:
+        """Reads the header of the model at `path`. Raises `BadSetting` where it cannot be served as the settings ask."""
+        from services.executor.backends.choice import choose  # needs more than the base install has
+
+        choice = choose(settings, read_config(path))
+        report = inspect(str(path), dtype=choice.kv_dtype)
+        if choice.dtype == "auto":
+            num_bytes, precision = stored_bytes(path), "as stored"
+        else:
+            num_bytes, precision = report.weight_bytes_by_dtype[choice.dtype], f"in {choice.dtype}"
+        kernels = "compiled kernels" if choice.backend == "cpu" else "reference back end"
+        return cls(num_bytes=num_bytes, words=f"{precision}, {kernels}", kv_bytes_per_token=report.kv_bytes_per_token)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """Numbers about a server; None where a simulated one has none."""
+    """What a server says of itself; a simulated one has no weights."""
 
     address: str
     model: v1.GetModelResponse
-    dtype: str
-    weight_bytes: int | None
-    kv_bytes_per_token: int | None
+    weights: Weights | None
 
     @classmethod
-    def of(cls, address: str, path: Path | None, dtype: str) -> Self:
-        """Asks the server at `address`, and reads the header of the model at `path`."""
+    def of(cls, address: str, weights: Weights | None) -> Self:
+        """Asks the server at `address`."""
         with Client(address) as client:
-            model = client.model(timeout_s=10)
-        report = None if path is None else inspect(str(path), dtype=dtype)
-        return cls(
-            address=address,
-            model=model,
-            dtype=dtype,
-            weight_bytes=None if report is None else report.weight_bytes_by_dtype[dtype],
-            kv_bytes_per_token=None if report is None else report.kv_bytes_per_token,
-        )
+            return cls(address=address, model=client.model(timeout_s=10), weights=weights)
 
     @property
     def num_sequences(self) -> int:
@@ -52,11 +66,11 @@ class Facts:
         """Each fact, after its name."""
         limits = self.model.limits
         pool = f"{limits.kv_pool_tokens:,} tokens, fits {self.num_sequences} sequences of {SEQUENCE_TOKENS:,}"
-        if self.weight_bytes is None or self.kv_bytes_per_token is None:
+        if self.weights is None:
             weights = "none: the executor is simulated"
         else:
-            weights = f"{bytes_in_words(self.weight_bytes)} in {self.dtype}"
-            pool = f"{self.kv_bytes_per_token:,} bytes per token; {pool}"
+            weights = f"{bytes_in_words(self.weights.num_bytes)} {self.weights.words}"
+            pool = f"{self.weights.kv_bytes_per_token:,} bytes per token; {pool}"
         return [
             ("model", f"{self.model.name}, context of {limits.context_length:,} tokens"),
             ("weights", weights),

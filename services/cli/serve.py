@@ -12,7 +12,7 @@ from headway.client import HeadwayError
 from services.cli import address
 from services.cli.children import Child
 from services.cli.console import err
-from services.cli.facts import Facts, print_facts
+from services.cli.facts import Facts, Weights, print_facts
 from services.cli.health import is_ready
 from services.cli.models import model_to_serve
 from services.cli.preflight import check_installed, check_written
@@ -42,6 +42,7 @@ class Plan:
     executor: Loaded[ExecutorSettings]
     listen: str
     model: Path | None  # None: simulated
+    weights: Weights | None
 
     def flags(self, run_dir: Path) -> dict[str, list[str]]:
         """The flags of each process, in the order in which they are to end; the rest of their settings is theirs."""
@@ -80,7 +81,8 @@ def make_plan(serve: ServeSettings) -> Plan:
     fake = serve.fake or executor.settings.backend == "simulated"
     check_installed(fake=fake)
     model = None if fake else model_to_serve(serve.model or executor.settings.model)
-    return Plan(serve, router, scheduler, executor, listen, model)
+    weights = None if model is None else Weights.of(model, executor.settings)
+    return Plan(serve, router, scheduler, executor, listen, model, weights)
 
 
 def serve_all(loaded: Loaded[ServeSettings]) -> int:
@@ -93,7 +95,7 @@ def serve_all(loaded: Loaded[ServeSettings]) -> int:
 
     def when_ready() -> None:
         try:
-            print_facts(Facts.of(reached, plan.model, plan.executor.settings.dtype))
+            print_facts(Facts.of(reached, plan.weights))
         except HeadwayError as error:  # it has just become ready, and something of it is gone again
             report(f"ready on {reached}, but it does not say what it serves: {error}")
         if plan.serve.ready_file:

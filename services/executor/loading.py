@@ -1,8 +1,10 @@
 """From settings to an engine that is ready: the model's files, the back end that computes it, a first run."""
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from services.executor.backends.backend import Backend
+from services.executor.backends.choice import Choice, choose
 from services.executor.blocks import blocks_that_fit
 from services.executor.engine import Engine
 from services.executor.models.config import DecoderConfig
@@ -10,24 +12,46 @@ from services.executor.models.memory import kv_bytes_per_token
 from services.executor.numerics import numerics_digest
 from services.executor.self_test import is_batch_invariant
 from services.executor.settings import ExecutorSettings
-from services.executor.threads import usable_cpus
-from services.executor.weights.load import load_model
+from services.executor.threads import usable_cpus, wait_passively
+from services.executor.weights.inspection import read_config
+from services.executor.weights.load import load_model, open_model
 from services.executor.weights.model_description import ModelDescription
 from services.executor.weights.store import served_name
+from services.runtime import logging
+
+_log = logging.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Loaded:
+    backend: Backend
+    description: ModelDescription
+    numerics: tuple[str, ...]
+    """What the back end's bits depend on besides weights and processor."""
 
 
 def build_engine(settings: ExecutorSettings) -> Engine:
-    """Loads the model that `settings` name, warms it up, and returns an engine that is ready for a reset.
+    """Loads the model that `settings` name, tries it, and returns an engine that is ready for a reset.
 
     Raises:
         ModelFileError: the model cannot be loaded.
+        BadSetting: the settings ask for what there is not.
     """
-    backend, description, numerics = _reference(settings)
-    invariant = is_batch_invariant(backend, description.config.vocab_size)
-    digest = numerics_digest(description.fingerprint, *numerics, "invariant" if invariant else "not invariant")
+    choice = choose(settings, read_config(Path(settings.model)))
+    if choice.missing:
+        _log.warning("the slow reference back end serves, for the compiled CPU kernels cannot", reason=choice.missing)
+    loaded = _load_cpu(settings, choice) if choice.backend == "cpu" else _load_reference(settings)
+    invariant = is_batch_invariant(loaded.backend, loaded.description.config.vocab_size)
+    digest = numerics_digest(
+        loaded.description.fingerprint,
+        choice.backend,
+        choice.dtype,
+        *loaded.numerics,
+        "invariant" if invariant else "not invariant",
+    )
     engine = Engine(
-        backend,
-        description.card(numerics_digest=digest, batch_invariant=invariant),
+        loaded.backend,
+        loaded.description.card(numerics_digest=digest, batch_invariant=invariant),
         max_slots=settings.max_slots,
         max_step_tokens=settings.max_step_tokens,
         kill_token=settings.armed_kill_token,
@@ -40,8 +64,21 @@ def _num_blocks(settings: ExecutorSettings, config: DecoderConfig, kv_dtype: str
     return blocks_that_fit(kv_bytes_per_token(config, kv_dtype), settings.kv_pool_tokens, settings.kv_memory_mb)
 
 
-def _reference(settings: ExecutorSettings) -> tuple[Backend, ModelDescription, tuple[str, ...]]:
-    """The back end, the model, and what the bits of the one depend on besides the processor."""
+def _load_cpu(settings: ExecutorSettings, choice: Choice) -> _Loaded:
+    from kernels.cpu.library import load
+    from services.executor.backends.cpu import CpuBackend, pack_model
+
+    library = load()
+    library.set_threads(settings.threads or usable_cpus())
+    with open_model(Path(settings.model), served_name(settings.model)) as opened:
+        config = opened.description.config
+        model = pack_model(library, config, opened.weights, choice.dtype)
+    backend = CpuBackend(model, _num_blocks(settings, config, choice.kv_dtype))
+    return _Loaded(backend, opened.description, (library.level, library.version))
+
+
+def _load_reference(settings: ExecutorSettings) -> _Loaded:
+    wait_passively()  # torch reads this when it is imported
     import torch
 
     from services.executor.backends.reference import ReferenceBackend
@@ -49,7 +86,7 @@ def _reference(settings: ExecutorSettings) -> tuple[Backend, ModelDescription, t
 
     torch.set_num_threads(settings.threads or usable_cpus())
     model = load_model(Path(settings.model), torch.float32, served_name(settings.model))
-    tensors = dict(model.tensors)
-    decoder = Decoder(model.config, tensors)
-    backend = ReferenceBackend(decoder, _num_blocks(settings, model.config, "float32"))
-    return backend, model, ("reference", "float32", torch.__version__, torch.backends.cpu.get_cpu_capability())
+    backend = ReferenceBackend(
+        Decoder(model.config, dict(model.tensors)), _num_blocks(settings, model.config, "float32")
+    )
+    return _Loaded(backend, model, (torch.__version__, torch.backends.cpu.get_cpu_capability()))

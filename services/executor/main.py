@@ -7,7 +7,6 @@ import zmq
 
 from services.executor.heartbeat import ExecutorChannel, Heart, Identity, Pulse
 from services.executor.settings import ExecutorSettings
-from services.executor.threads import wait_passively
 from services.executor.worker import Engine, Worker, decode_to_executor
 from services.runtime import logging
 from services.runtime.curve import CurveKeys, read_keys
@@ -37,7 +36,11 @@ def main(settings: ExecutorSettings) -> int:
 
 
 def build_engine(settings: ExecutorSettings) -> Engine:
-    """The engine that the settings ask for; only the real one imports torch. Raises `BadSetting` for a bad model."""
+    """The engine that the settings ask for; neither the simulated nor the compiled one imports torch.
+
+    Raises:
+        BadSetting: the model cannot be loaded, or not in the way that is asked for.
+    """
     if settings.backend == "simulated":
         import time
 
@@ -46,7 +49,6 @@ def build_engine(settings: ExecutorSettings) -> Engine:
         return SimulatedExecutor(simulated_model(settings), sleep=time.sleep)
     if not settings.model:
         raise BadSetting("model is not set: give a GGUF file or a Hugging Face directory")
-    wait_passively()
     from services.executor.loading import build_engine as build_real_engine
     from services.executor.weights.errors import ModelFileError
 

@@ -41,8 +41,9 @@ def is_batch_invariant(backend: Backend, vocab_size: int) -> bool:
 
 
 def _computed(backend: Backend, work: Sequence[Work], num_rows: int, *, first_row: int = 0) -> Rows:
-    """The logits of some rows of a step."""
-    return backend.logits(backend.forward(work, np.arange(first_row, first_row + num_rows, dtype=np.int32)))
+    """The logits of some rows of a step, a copy."""
+    wanted = np.arange(first_row, first_row + num_rows, dtype=np.int32)
+    return backend.logits(backend.forward(work, wanted)).copy()
 
 
 def _slot(tokens: npt.NDArray[np.int64], *blocks: int) -> Slot:

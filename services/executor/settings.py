@@ -16,12 +16,14 @@ class ExecutorSettings:
     """The scheduler's ZeroMQ address: ipc://PATH, or tcp://HOST:PORT with a CURVE key file."""
     curve_key_file: str = ""
     """A file of mode 0600 with the CURVE keys of this link."""
-    backend: Literal["torch", "simulated"] = "torch"
-    """What computes: the real engine, or the simulated one that needs no model and no torch."""
+    backend: Literal["auto", "cpu", "reference", "simulated"] = "auto"
+    """What computes: cpu (compiled kernels), reference (plain torch), the better one that there is (auto), or nothing
+    real (simulated: no model, no torch)."""
     model: str = ""
     """A GGUF file or a Hugging Face directory; empty for the simulated back end."""
-    dtype: Literal["float32"] = "float32"
-    """The number format of weights and activations; there is no other yet."""
+    dtype: Literal["auto", "float32", "bfloat16"] = "auto"
+    """The precision of weights: as the model file stores them (auto), or converted. Keys and values are float32 where
+    weights are converted to that, else bfloat16."""
     max_slots: int = 256
     """The most sequences in one step that this executor accepts."""
     max_step_tokens: int = 8192

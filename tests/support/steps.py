@@ -7,6 +7,8 @@ import numpy as np
 
 from services.executor.blocks import BLOCK_SIZE
 from services.executor.engine import Engine
+from services.executor.slots import Slot
+from services.executor.work import Work
 from services.wire.execution import GREEDY, AdmittedSlot, Reset, Sampling, StepPlan, StepResult
 from services.wire.message import int32_column
 
@@ -72,3 +74,20 @@ def run(engine: Engine, requests: Sequence[Request], *, chunk: int = 512) -> lis
             requests[index].outputs.append(token)
         results.append(result)
     return results
+
+
+def work_of(tokens, blocks):
+    """All tokens of a sequence of its own, to be computed into `blocks`."""
+    tokens = list(tokens)
+    request = AdmittedSlot(
+        slot=0,
+        token_ids=int32_column(tokens),
+        prompt_length=len(tokens),
+        token_limit=len(tokens),
+        blocks=int32_column(blocks),
+        sampling=GREEDY,
+    )
+    slot = Slot(request, ())
+    for block in blocks:
+        slot.append_block(block)
+    return Work(slot, 0, len(tokens))

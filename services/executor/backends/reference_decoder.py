@@ -3,7 +3,6 @@
 from collections.abc import MutableMapping
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -11,6 +10,7 @@ from kernels import reference
 from services.executor.backends.reference_batch import Batch
 from services.executor.backends.reference_kv_cache import KvCache
 from services.executor.models.config import DecoderConfig
+from services.executor.models.rotary import rotary_tables
 
 _CACHE_LINE_BYTES = 64
 
@@ -46,7 +46,7 @@ class Decoder:
         self._layers = [_take_layer(tensors, f"layers.{index}.") for index in range(config.num_layers)]
         self._final_norm = _aligned(tensors.pop("final_norm.weight"))
         self._lm_head = self._embedding if config.tie_embeddings else _aligned(tensors.pop("lm_head.weight"))
-        self._cos, self._sin = _rotary_tables(config)
+        self._cos, self._sin = (torch.from_numpy(table).unsqueeze(1) for table in rotary_tables(config))
 
     def forward(self, batch: Batch, cache: KvCache) -> Tensor:
         """Computes a batch: stores its keys and values in `cache`, returns [rows, hidden] after the last norm."""
@@ -110,13 +110,3 @@ def _aligned(tensor: Tensor) -> Tensor:
     """The tensor where a matrix library finds it as it finds any other: its choice of kernel may look at addresses."""
     aligned = tensor.contiguous()
     return aligned if aligned.data_ptr() % _CACHE_LINE_BYTES == 0 else aligned.clone()
-
-
-def _rotary_tables(config: DecoderConfig) -> tuple[Tensor, Tensor]:
-    """Cosines and sines, [context, 1, head_dim / 2]; angles are rounded to float32 as the models were trained."""
-    frequencies = np.array(config.inverse_frequencies(), np.float32)
-    angles = np.arange(config.context_length, dtype=np.float32)[:, None] * frequencies
-    factor = config.rope_attention_factor
-    tables = (wave(angles.astype(np.float64)) * factor for wave in (np.cos, np.sin))
-    cos, sin = (torch.from_numpy(table.astype(np.float32)).unsqueeze(1) for table in tables)
-    return cos, sin

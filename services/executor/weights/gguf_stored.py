@@ -19,6 +19,7 @@ class GgufStoredWeights:
         check_tensors(gguf, config)
         self._gguf = gguf
         self._config = config
+        self._names = layout.expected_shapes(config).keys()
 
     def tensor(self, canonical: str) -> StoredTensor:
         info = self._gguf.tensors[layout.gguf_name(canonical)]
@@ -29,3 +30,6 @@ class GgufStoredWeights:
             pairs = data.reshape(-1, self._config.head_dim // 2, 2, data.shape[1])
             data = np.ascontiguousarray(pairs.transpose(0, 2, 1, 3)).reshape(data.shape)
         return StoredTensor(info.storage.name, info.shape[-1], data)
+
+    def has(self, canonical: str) -> bool:
+        return canonical in self._names

@@ -35,3 +35,6 @@ class HfStoredWeights:
         # Always a copy: the library may hand out memory that is the file itself, and files change under running servers.
         data = matrix.view(torch.uint8).numpy().copy()
         return StoredTensor(_KINDS[tensor.dtype], columns, data)
+
+    def has(self, canonical: str) -> bool:
+        return self._files.has(canonical)

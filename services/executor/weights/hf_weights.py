@@ -44,6 +44,9 @@ class SafetensorsFiles:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._stack.close()
 
+    def has(self, canonical: str) -> bool:
+        return canonical in self._names
+
     def tensor(self, canonical: str) -> torch.Tensor:
         """As it is stored; maybe the memory of the file itself."""
         name = self._names[canonical]

@@ -9,7 +9,7 @@ from services.executor.models.config import DecoderConfig
 from services.executor.models.hf_config import read_hf_config
 from services.executor.weights import gguf_model, hf_model, store
 from services.executor.weights.errors import ModelNotFound
-from services.executor.weights.gguf_file import is_gguf
+from services.executor.weights.gguf_file import GgufFile, is_gguf
 from services.executor.weights.json_file import read_object
 
 
@@ -44,7 +44,7 @@ def inspect(
         ValueError: an unknown dtype, a context longer than the model's, or a `tp` among which its heads do not divide.
     """
     path = store.resolve(name_or_path)
-    config = _config(path)
+    config = read_config(path)
     context = min(config.context_length, 2048) if context is None else context
     if dtype not in memory.DTYPE_BYTES:
         raise ValueError(f"dtype {dtype!r} is not known; known: {', '.join(memory.DTYPE_BYTES)}")
@@ -71,7 +71,16 @@ def inspect(
     )
 
 
-def _config(path: Path) -> DecoderConfig:
+def stored_bytes(path: Path) -> int:
+    """Bytes that a directory's or a GGUF file's weights take as they are stored. Raises `ModelFileError`."""
+    if path.is_dir():
+        return sum(file.stat().st_size for file in hf_model.weight_files(path))
+    with GgufFile(path) as gguf:
+        return sum(tensor.num_bytes for tensor in gguf.tensors.values())
+
+
+def read_config(path: Path) -> DecoderConfig:
+    """The config of a directory, a config.json or a GGUF file. Raises `ModelFileError`."""
     if path.name == hf_model.CONFIG:
         return hf_model.read_config(path.parent)
     if path.is_dir():

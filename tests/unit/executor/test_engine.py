@@ -8,8 +8,6 @@ import pytest
 import torch
 
 from services.executor import engine as engine_module
-from services.executor.loading import build_engine
-from services.executor.settings import ExecutorSettings
 from services.executor.slots import InvalidPlan
 from services.wire.execution import Reset, Sampling, StepPlan
 from services.wire.message import float32_column, int32_column
@@ -280,15 +278,3 @@ def test_warming_up_leaves_no_trace(engine):
     engine.warm_up()
     stepper = Stepper(engine)
     assert stepper.step(admitted(0, Request(PROMPT, 4), 0)).plan == 1
-
-
-@pytest.mark.model
-def test_an_engine_is_built_from_settings(default_model):
-    """The default model loads, says what it is, and its pool has the size asked for."""
-    engine = build_engine(ExecutorSettings(model=str(default_model), kv_pool_tokens=1600, threads=1))
-    capacity = engine.reset(1, Reset(max_slots=4, max_step_tokens=64))
-    assert capacity.groups[0].num_blocks == 100
-    assert capacity.groups[0].bytes_per_token == 46_080
-    assert capacity.card.vocab_size == 49_152
-    assert capacity.card.batch_invariant
-    assert len(capacity.card.numerics_digest) == 32

@@ -40,6 +40,21 @@ def test_a_back_end_that_depends_on_more_is_found(spoils):
     assert not is_batch_invariant(Spoiled(tiny_backend(NUM_BLOCKS), spoils), VOCAB)
 
 
+def test_a_back_end_may_reuse_the_memory_of_its_logits():
+    """They are compared with those of before, not with themselves."""
+    spoiled = Spoiled(tiny_backend(NUM_BLOCKS), lambda work: work[0].start == 7)
+    memory = np.empty((64, VOCAB), np.float32)
+    compute = spoiled.logits
+
+    def logits(hidden):
+        rows = memory[: len(hidden)]
+        rows[:] = compute(hidden)
+        return rows
+
+    spoiled.logits = logits
+    assert not is_batch_invariant(spoiled, VOCAB)
+
+
 def test_a_pool_too_small_to_try_promises_nothing():
     """What was not tried is not claimed."""
     assert not is_batch_invariant(tiny_backend(NUM_BLOCKS - 1), VOCAB)

@@ -1,4 +1,4 @@
-"""The decoder against Hugging Face transformers, family by family, on tiny random weights read from their files."""
+"""Each back end against Hugging Face transformers, family by family, on tiny random weights read from their files."""
 
 import json
 
@@ -9,17 +9,15 @@ import transformers
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 
-from services.executor.backends.reference import ReferenceBackend
-from services.executor.backends.reference_decoder import Decoder
-from services.executor.engine import Engine
-from services.executor.weights.load import load_model
+from services.executor.loading import build_engine
+from services.executor.settings import ExecutorSettings
 from services.wire.execution import Sampling
 from tests.support.steps import Request, run
 
 VOCAB = 300
 SHAPE = {
     "vocab_size": VOCAB,
-    "hidden_size": 64,
+    "hidden_size": 128,
     "num_hidden_layers": 3,
     "num_attention_heads": 8,
     "num_key_value_heads": 2,
@@ -48,14 +46,14 @@ FAMILIES = {
     "llama-linear": ("Llama", {"rope_parameters": LINEAR_ROPE}),
     "smollm2": (
         "Llama",
-        {"num_attention_heads": 9, "num_key_value_heads": 3, "hidden_size": 72, "tie_word_embeddings": True},
+        {"num_attention_heads": 9, "num_key_value_heads": 3, "hidden_size": 144, "tie_word_embeddings": True},
     ),
-    "one-kv-head": ("Llama", {"num_attention_heads": 32, "num_key_value_heads": 1, "head_dim": 8}),
-    "mistral": ("Mistral", {"sliding_window": None, "head_dim": 16}),
+    "one-kv-head": ("Llama", {"num_attention_heads": 32, "num_key_value_heads": 1, "head_dim": 16}),
+    "mistral": ("Mistral", {"sliding_window": None, "head_dim": 32}),
     "qwen2": ("Qwen2", {"tie_word_embeddings": True}),
     "qwen2-untied": ("Qwen2", {"tie_word_embeddings": False}),
-    "qwen3": ("Qwen3", {"head_dim": 24, "tie_word_embeddings": False}),
-    "qwen3-tied": ("Qwen3", {"head_dim": 24, "tie_word_embeddings": True, "rope_parameters": YARN_ROPE}),
+    "qwen3": ("Qwen3", {"head_dim": 48, "tie_word_embeddings": False}),
+    "qwen3-tied": ("Qwen3", {"head_dim": 48, "tie_word_embeddings": True, "rope_parameters": YARN_ROPE}),
 }
 
 
@@ -74,18 +72,25 @@ def save_model(directory, family, changes):
 
 
 @pytest.fixture(scope="module", params=list(FAMILIES))
-def pair(request, tmp_path_factory):
-    """(transformers' model, our engine on the same files)."""
+def saved(request, tmp_path_factory):
+    """(transformers' model, the directory that it was saved in)."""
     directory = tmp_path_factory.mktemp(request.param)
-    oracle = save_model(directory, *FAMILIES[request.param])
-    model = load_model(directory, torch.float32)
-    engine = Engine(
-        ReferenceBackend(Decoder(model.config, dict(model.tensors)), 64),
-        model.card(numerics_digest="00", batch_invariant=True),
+    return save_model(directory, *FAMILIES[request.param]), directory
+
+
+@pytest.fixture(scope="module", params=["reference", "cpu"])
+def pair(request, saved):
+    """(transformers' model, our engine on the same files)."""
+    oracle, directory = saved
+    settings = ExecutorSettings(
+        model=str(directory),
+        backend=request.param,
+        dtype="float32",
+        kv_pool_tokens=1024,
         max_slots=8,
         max_step_tokens=512,
     )
-    return oracle, engine
+    return oracle, build_engine(settings)
 
 
 def prompt(length, seed):

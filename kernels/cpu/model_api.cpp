@@ -1,0 +1,114 @@
+// The C ABI of a model: see kernels/cpu/model.py, which is its only caller and checks what it passes.
+#include <cstring>
+#include <memory>
+
+#include "api.h"
+#include "dispatch.h"
+#include "model.h"
+#include "pool.h"
+
+using headway::Batch;
+using headway::KvCache;
+using headway::Layer;
+using headway::Linear;
+using headway::Model;
+using headway::ModelConfig;
+
+namespace {
+
+enum LinearRole : int32_t { kQkv, kO, kGateUp, kDown, kEmbedding, kHead };
+enum VectorRole : int32_t { kAttnNorm, kMlpNorm, kQNorm, kKNorm, kFinalNorm, kCos, kSin };
+
+// What a linear must look like in its role; zero where the role has none.
+struct Extent {
+  int64_t n, k;
+};
+
+Extent extent(const ModelConfig& c, int32_t role) {
+  int64_t q = int64_t{c.heads} * c.head_dim, kv = int64_t{c.kv_heads} * c.head_dim;
+  switch (role) {
+    case kQkv: return {q + 2 * kv, c.hidden};
+    case kO: return {c.hidden, q};
+    case kGateUp: return {2 * int64_t{c.inner}, c.hidden};
+    case kDown: return {c.hidden, c.inner};
+    case kEmbedding:
+    case kHead: return {c.vocab, c.hidden};
+    default: return {0, 0};
+  }
+}
+
+int64_t vector_length(const ModelConfig& c, int32_t role) {
+  switch (role) {
+    case kAttnNorm:
+    case kMlpNorm:
+    case kFinalNorm: return c.hidden;
+    case kQNorm:
+    case kKNorm: return c.head_dim;
+    case kCos:
+    case kSin: return int64_t{c.context} * c.head_dim / 2;
+    default: return -1;
+  }
+}
+
+const Linear** linear_place(Model& model, int32_t layer, int32_t role) {
+  if (role == kEmbedding) return &model.embedding;
+  if (role == kHead) return &model.lm_head;
+  if (layer < 0 || layer >= model.config.num_layers) return nullptr;
+  Layer& at = model.layers[layer];
+  const Linear** places[] = {&at.qkv, &at.o, &at.gate_up, &at.down};
+  return role >= kQkv && role <= kDown ? places[role] : nullptr;
+}
+
+std::vector<float>* vector_place(Model& model, int32_t layer, int32_t role) {
+  if (role == kFinalNorm) return &model.final_norm;
+  if (role == kCos) return &model.cos;
+  if (role == kSin) return &model.sin;
+  if (layer < 0 || layer >= model.config.num_layers) return nullptr;
+  Layer& at = model.layers[layer];
+  std::vector<float>* places[] = {&at.attn_norm, &at.mlp_norm, &at.q_norm, &at.k_norm};
+  return role >= kAttnNorm && role <= kKNorm ? places[role] : nullptr;
+}
+
+}  // namespace
+
+HEADWAY_API Model* headway_model_create(const ModelConfig* config) {
+  auto model = std::make_unique<Model>();
+  model->config = *config;
+  model->layers.resize(config->num_layers);
+  return model.release();
+}
+
+HEADWAY_API void headway_model_free(Model* model) { delete model; }
+
+// The linear stays its caller's, who frees it after the model.
+HEADWAY_API int headway_model_set_linear(Model* model, int32_t layer, int32_t role, const Linear* linear) {
+  const Linear** place = linear_place(*model, layer, role);
+  Extent wanted = extent(model->config, role);
+  if (!place || linear->n() != wanted.n || linear->k() != wanted.k) return 1;
+  *place = linear;
+  return 0;
+}
+
+HEADWAY_API int headway_model_set_vector(Model* model, int32_t layer, int32_t role, const float* values,
+                                         int64_t length) {
+  std::vector<float>* place = vector_place(*model, layer, role);
+  if (!place || length != vector_length(model->config, role)) return 1;
+  place->assign(values, values + length);
+  return 0;
+}
+
+HEADWAY_API int headway_model_is_complete(const Model* model) { return model->is_complete(); }
+
+HEADWAY_API void headway_model_forward(const Model* model, const Batch* batch, const KvCache* kv, float* hidden) {
+  headway::forward(*model, *batch, *kv, hidden);
+}
+
+HEADWAY_API void headway_model_logits(const Model* model, const float* hidden, int64_t rows, float* out) {
+  headway::logits(*model, hidden, rows, out);
+}
+
+HEADWAY_API void headway_argmax(const float* rows, int64_t count, int64_t width, int32_t* out) {
+  headway::parallel(count, [&](int64_t begin, int64_t end) {
+    headway::ops().argmax(rows + begin * width, end - begin, width, out + begin);
+  });
+}

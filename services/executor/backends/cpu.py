@@ -1,0 +1,143 @@
+"""The CPU back end: compiled kernels over weights in their own precision."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from kernels.cpu.library import CpuLibrary, DType, Linear, NotFinite
+from kernels.cpu.model import SEQUENCE, KvCache, LinearRole, Model, ModelShape, VectorRole
+from services.executor.backends.backend import Ints, Rows
+from services.executor.models.config import DecoderConfig
+from services.executor.models.rotary import rotary_tables
+from services.executor.weights.errors import MalformedModel
+from services.executor.weights.stored_tensor import StoredTensor, StoredWeights
+from services.executor.work import Work
+
+_LINEARS = {
+    LinearRole.QKV: ("q", "k", "v"),
+    LinearRole.O: ("o",),
+    LinearRole.GATE_UP: ("gate", "up"),
+    LinearRole.DOWN: ("down",),
+}
+
+
+class CpuBackend:
+    """A `Backend` on the compiled kernels."""
+
+    def __init__(self, model: Model, num_blocks: int) -> None:
+        self._model = model
+        self.kv_cache = KvCache(model.shape, num_blocks)
+        self.num_blocks = num_blocks
+        self.bytes_per_token = 2 * model.shape.num_layers * model.shape.block_bytes // 16
+
+    def forward(self, work: Sequence[Work], wanted: Ints) -> Rows:
+        counts = np.fromiter((item.count for item in work), np.int32, len(work))
+        starts = np.fromiter((item.start for item in work), np.int32, len(work))
+        sequences = np.zeros(len(work), SEQUENCE)
+        sequences["count"], sequences["start"] = counts, starts
+        sequences["first_row"] = np.cumsum(counts) - counts
+        sequences["blocks"] = [item.slot.blocks_address for item in work]
+        offsets = np.arange(counts.sum(), dtype=np.int32) - np.repeat(sequences["first_row"], counts)
+        positions = np.repeat(starts, counts) + offsets
+        token_ids = np.concatenate([item.slot.token_buffer[item.start : item.end] for item in work])
+        return self._model.forward(token_ids, positions, sequences, wanted, self.kv_cache)
+
+    def logits(self, hidden: Rows) -> Rows:
+        return self._model.logits(hidden)
+
+    def best(self, logits: Rows) -> Ints:
+        return self._model.best(logits)
+
+
+def pack_model(library: CpuLibrary, config: DecoderConfig, weights: StoredWeights, dtype: DType) -> Model:
+    """Packs a model's weights for the kernels.
+
+    Args:
+        library: the compiled kernels.
+        config: of the model.
+        weights: of the model.
+        dtype: "auto" keeps each tensor as it is stored (float16 as float32); "bfloat16" and "float32" convert all.
+
+    Raises:
+        MalformedModel: a tensor holds numbers that are not finite.
+    """
+    packer = _Packer(library, weights, dtype)
+    model = Model(library, model_shape(config, dtype))
+    for layer in range(config.num_layers):
+        for role, names in _LINEARS.items():
+            model.set_linear(role, packer.linear([f"layers.{layer}.{name}" for name in names]), layer)
+        model.set_vector(VectorRole.ATTN_NORM, packer.vector(f"layers.{layer}.attn_norm.weight"), layer)
+        model.set_vector(VectorRole.MLP_NORM, packer.vector(f"layers.{layer}.mlp_norm.weight"), layer)
+        if config.qk_norm:
+            model.set_vector(VectorRole.Q_NORM, packer.vector(f"layers.{layer}.q_norm.weight"), layer)
+            model.set_vector(VectorRole.K_NORM, packer.vector(f"layers.{layer}.k_norm.weight"), layer)
+    embedding = packer.linear(["embed"])
+    model.set_linear(LinearRole.EMBEDDING, embedding)
+    model.set_linear(LinearRole.LM_HEAD, embedding if config.tie_embeddings else packer.linear(["lm_head"]))
+    model.set_vector(VectorRole.FINAL_NORM, packer.vector("final_norm.weight"))
+    cos, sin = rotary_tables(config)
+    model.set_vector(VectorRole.COS, cos)
+    model.set_vector(VectorRole.SIN, sin)
+    return model
+
+
+def model_shape(config: DecoderConfig, dtype: DType) -> ModelShape:
+    """What the kernels are told of a model; keys and values are float32 where everything is."""
+    return ModelShape(
+        num_layers=config.num_layers,
+        hidden=config.hidden_size,
+        inner=config.intermediate_size,
+        heads=config.num_heads,
+        kv_heads=config.num_kv_heads,
+        head_dim=config.head_dim,
+        vocab=config.vocab_size,
+        context=config.context_length,
+        norm_eps=config.norm_eps,
+        kv_is_bf16=dtype != "float32",
+    )
+
+
+class _Packer:
+    def __init__(self, library: CpuLibrary, weights: StoredWeights, dtype: DType) -> None:
+        self._library = library
+        self._weights = weights
+        self._dtype = dtype
+
+    def linear(self, names: Sequence[str]) -> Linear:
+        """Projections that read the same input, as one."""
+        packed: Linear | None = None
+        biases: list[npt.NDArray[np.float32]] = []
+        for name in names:
+            stored = self._weights.tensor(f"{name}.weight")
+            packed = packed or self._library.linear(stored.columns)
+            try:
+                packed.add_segment(stored.kind, stored.rows, stored.data, self._dtype)
+            except NotFinite:
+                raise MalformedModel(f"the tensor {name}.weight holds numbers that are not finite") from None
+            if self._weights.has(f"{name}.bias"):
+                biases.append(self.vector(f"{name}.bias"))
+        assert packed is not None
+        assert len(biases) in (0, len(names)), "projections that are computed together have biases together"
+        if biases:
+            packed.set_bias(np.concatenate(biases))
+        return packed
+
+    def vector(self, name: str) -> npt.NDArray[np.float32]:
+        values = _floats(self._weights.tensor(name))
+        if not np.isfinite(values).all():
+            raise MalformedModel(f"the tensor {name} holds numbers that are not finite")
+        return values
+
+
+def _floats(stored: StoredTensor) -> npt.NDArray[np.float32]:
+    """The values of a tensor of a float kind."""
+    match stored.kind:
+        case "F32":
+            return stored.data.reshape(-1).view(np.float32)
+        case "F16":
+            return stored.data.reshape(-1).view(np.float16).astype(np.float32)
+        case "BF16":
+            return (stored.data.reshape(-1).view(np.uint16).astype(np.uint32) << 16).view(np.float32)
+        case _:
+            raise MalformedModel(f"a norm or bias is stored as {stored.kind}; it must be a float type")
