@@ -80,6 +80,13 @@ def test_the_bootstrap_tells_the_value_of_the_data_within_its_interval_of_them(g
     assert mean.value == pytest.approx(fmean(flat))
 
 
+def test_a_request_that_never_ended_is_endless_only_where_it_was_drawn():
+    """One of two groups: resamples without it have a finite mean, those with it none."""
+    [mean, median] = bootstrap([[1.0], [math.inf]], [None, 50])
+    assert (mean.value, mean.low, mean.high) == (math.inf, 1.0, math.inf)
+    assert (median.value, median.low, median.high) == (1.0, 1.0, math.inf)
+
+
 def test_the_same_data_give_the_same_interval():
     """The dice are seeded: a report made again says the same."""
     groups = [[float(value)] for value in range(50)]
