@@ -124,7 +124,7 @@ def attention(queries: Tensor, keys: Tensor, values: Tensor, runs: list[TileRun]
     output = torch.zeros_like(scaled)
     for run in runs:
         tiles = _query_tiles(scaled, run)
-        attended = _attend_run(tiles, keys, values, run)
+        attended = _attend_run(tiles, keys, values, run, heads // kv_heads)
         per_query = _queries_of_tiles(attended, heads // kv_heads)
         output[run.output_rows] = per_query[run.output_index]
     return output.view(rows, heads, head_dim)
@@ -146,14 +146,14 @@ def _queries_of_tiles(attended: Tensor, group: int) -> Tensor:
     return real.transpose(0, 1)
 
 
-def _attend_run(tiles: Tensor, keys: Tensor, values: Tensor, run: TileRun) -> Tensor:
+def _attend_run(tiles: Tensor, keys: Tensor, values: Tensor, run: TileRun, group: int) -> Tensor:
     """Softmax over partitions in order, with a running maximum (https://arxiv.org/abs/1805.02867).
 
     A partition that lies wholly after a row's position changes none of its bits: its weights are exactly zero and
     the old sums are scaled by exactly one.
     """
     kv_heads, num_tiles, rows, _ = tiles.shape
-    positions = _tile_positions(run.positions, rows)
+    positions = _tile_positions(run.positions, group, rows)
     best = tiles.new_full((kv_heads, num_tiles, rows, 1), float("-inf"))
     total = tiles.new_zeros(kv_heads, num_tiles, rows, 1)
     weighted = torch.zeros_like(tiles)
@@ -178,12 +178,10 @@ def _attend_run(tiles: Tensor, keys: Tensor, values: Tensor, run: TileRun) -> Te
     return weighted / total
 
 
-def _tile_positions(positions: Tensor, rows: int) -> Tensor:
+def _tile_positions(positions: Tensor, group: int, rows: int) -> Tensor:
     """[tiles, rows, 1]: the position of each tile row; rows that only pad a tile stand at position 0."""
-    width = positions.shape[1]
-    group = rows // width
     expanded = positions.repeat_interleave(group, dim=1)
-    return torch.nn.functional.pad(expanded, (0, rows - width * group)).unsqueeze(-1)
+    return torch.nn.functional.pad(expanded, (0, rows - expanded.shape[1])).unsqueeze(-1)
 
 
 def _partition(cache: Tensor, blocks: Tensor) -> Tensor:

@@ -173,6 +173,15 @@ def test_attention_is_causal_softmax_over_a_block_table(length):
     torch.testing.assert_close(out, a.exact(), atol=2e-6, rtol=1e-5)
 
 
+@pytest.mark.parametrize("group", [1, 2, 4, 5, 6, 7, 8, 11, 16, 17])
+def test_attention_serves_any_number_of_heads_per_kv_head(group, monkeypatch):
+    """Also where the rows of a tile are no multiple of its queries, each head sees its own query's past, all of it."""
+    monkeypatch.setattr(f"{__name__}.HEADS", group * KV_HEADS)
+    a = Attention(40, range(3), group)
+    (out,) = attend([(a, 0, 40)], nan_cache())
+    torch.testing.assert_close(out, a.exact(), atol=2e-6, rtol=1e-5)
+
+
 @pytest.mark.parametrize("chunk", [1, 3, 5, 6, 7, 15, 16, 17, 200])
 def test_attention_has_the_same_bits_however_a_prompt_is_chunked(chunk, threads):
     """Chunked and whole prefill agree bit for bit, over more than one key partition."""
