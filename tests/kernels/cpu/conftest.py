@@ -5,8 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from kernels.cpu.library import CpuLibrary, load
-
-LEVELS = ("avx512", "avx2", "portable")
+from kernels.cpu.ops import LEVELS, CpuOps
 
 
 def levels_here() -> list[str]:
@@ -33,3 +32,9 @@ def library(request: pytest.FixtureRequest) -> Iterator[CpuLibrary]:
     yield loaded
     loaded.use_level(level)
     loaded.set_threads(threads)
+
+
+@pytest.fixture(params=levels_here())
+def ops(request: pytest.FixtureRequest) -> CpuOps:
+    """Single operations at one level."""
+    return CpuOps(request.param)
