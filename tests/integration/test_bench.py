@@ -45,7 +45,7 @@ def test_a_run_is_told_as_table_json_and_page(server, tmp_path):
     done = bench("--address", server.address, *SMALL, "--json", str(json_file), "--html", str(page))
     assert done.returncode == 0, done.stderr
     assert "12 requests: 12 ok" in done.stdout
-    assert "ITL per message (TBT)" in done.stdout
+    assert "ITL/message (TBT)" in done.stdout
     [run] = read_runs(json_file)
     assert [record.output_tokens for record in run.records] == [record.asked_tokens for record in run.records]
     assert {record.status for record in run.records} == {"ok"}

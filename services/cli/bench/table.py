@@ -8,17 +8,17 @@ from rich.table import Table
 
 from services.cli.bench.result import Run
 from services.cli.bench.stats import Estimate
-from services.cli.bench.summary import PERCENTS, STATUSES, Summary
+from services.cli.bench.summary import STATUSES, Summary
 from services.cli.bench.sweep import Sweep
 
 LATENCY_NAMES = {
     "ttft": "TTFT",
-    "ttft_sent": "TTFT from the real send",
+    "ttft_sent": "TTFT, real send",
     "tpot": "TPOT",
-    "itl_message": "ITL per message (TBT)",
-    "itl_token": "ITL per token",
+    "itl_message": "ITL/message (TBT)",
+    "itl_token": "ITL/token",
     "e2e": "E2E",
-    "e2e_sent": "E2E from the real send",
+    "e2e_sent": "E2E, real send",
 }
 RATE_NAMES = {
     "requests_per_s": "requests/s",
@@ -27,16 +27,18 @@ RATE_NAMES = {
     "goodput_per_s": "goodput, requests/s within the SLO",
 }
 _SHOWN_ERRORS = 3
+_SHOWN = ("mean", "p50", "p90", "p99", "max")  # what 80 columns hold; the page and the file have all of it
+_BOUNDED = ("p50", "p99")
 
 
 def number(value: float | None, scale: float = 1.0) -> str:
-    """Four digits are more than a measurement has."""
+    """Three digits are as many as a measurement has."""
     if value is None:
         return "-"
     if not math.isfinite(value):
         return "never"
     value *= scale
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
 def interval(found: Estimate, scale: float = 1.0) -> str:
@@ -81,17 +83,18 @@ def show(summary: Summary, runs: Sequence[Run], console: Console) -> None:
 
 
 def _latencies(summary: Summary) -> Table:
-    table = Table(title="latency, ms", title_justify="left", box=None, pad_edge=False)
-    table.add_column("")
-    for name in PERCENTS:
-        table.add_column(name, justify="right")
+    table = Table(title="latency, ms", title_justify="left", box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("", no_wrap=True)
+    for name in _SHOWN:
+        table.add_column(name, justify="right", no_wrap=name not in _BOUNDED)  # an interval of minutes breaks its line
     for metric, found in summary.latencies.items():
-        cells = [
-            interval(found[name], 1000) if name in ("p50", "p99") else number(found[name].value, 1000)
-            for name in PERCENTS
-        ]
+        cells = [_cell(found[name], bounds=name in _BOUNDED) for name in _SHOWN]
         table.add_row(LATENCY_NAMES[metric], *cells)
     return table
+
+
+def _cell(found: Estimate, *, bounds: bool) -> str:
+    return interval(found, 1000) if bounds else number(found.value, 1000)
 
 
 def _turns(summary: Summary) -> Table:
