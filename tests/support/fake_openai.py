@@ -20,6 +20,8 @@ class Behaviour:
     cut_after: int | None = None  # events
     raw_event: str = ""  # sent instead of the second event
     says_done: bool = True
+    says_close: bool = True
+    """False: a connection seems good for another request, and is closed when one comes."""
 
 
 class FakeOpenAi:
@@ -68,6 +70,8 @@ class FakeOpenAi:
             path = head[0].split()[1]
             self.requests.append((path, headers, json.loads(body) if body else None))
             await self._answer(path, self.requests[-1][2], writer)
+            if not self.behaviour.says_close:
+                await reader.read(1)
         finally:
             writer.close()
 
@@ -81,10 +85,13 @@ class FakeOpenAi:
         elif status != 200:
             writer.write(_head(status, "text/plain") + b"not now\n")
         else:
-            writer.write(_head(200, "text/event-stream"))
+            writer.write(_head(200, "text/event-stream", chunked=not behaviour.says_close))
             for event in self._events(body, chat=path.endswith("chat/completions")):
-                writer.write(f"data: {event}\n\n".encode())
+                data = f"data: {event}\n\n"
+                writer.write((data if behaviour.says_close else _chunk(data)).encode())
                 await writer.drain()
+            if not behaviour.says_close:
+                writer.write(_chunk("").encode())
         await writer.drain()
 
     def _events(self, body: Any, *, chat: bool) -> list[str]:
@@ -115,5 +122,10 @@ def _choice(text: str, *, chat: bool, role: bool = False, finish_reason: str | N
     return {"choices": [{"index": 0, "finish_reason": finish_reason, **choice}]}
 
 
-def _head(status: int, kind: str) -> bytes:
-    return f"HTTP/1.1 {status} Whatever\r\nContent-Type: {kind}\r\nConnection: close\r\n\r\n".encode()
+def _head(status: int, kind: str, *, chunked: bool = False) -> bytes:
+    length = "Transfer-Encoding: chunked" if chunked else "Connection: close"
+    return f"HTTP/1.1 {status} Whatever\r\nContent-Type: {kind}\r\n{length}\r\n\r\n".encode()
+
+
+def _chunk(data: str) -> str:
+    return f"{len(data):x}\r\n{data}\r\n"

@@ -33,8 +33,12 @@ class HttpTarget:
         self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
 
     async def __aenter__(self) -> Self:
+        """Each request has a connection of its own: some servers close theirs after a stream without saying so."""
         self._session = ClientSession(
-            connector=TCPConnector(limit=0), headers=self._headers, timeout=_NO_TIMEOUT, read_bufsize=_MAX_LINE_BYTES
+            connector=TCPConnector(limit=0, force_close=True),
+            headers=self._headers,
+            timeout=_NO_TIMEOUT,
+            read_bufsize=_MAX_LINE_BYTES,
         )
         return self
 

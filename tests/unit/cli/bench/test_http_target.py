@@ -132,6 +132,15 @@ async def test_a_stream_needs_no_done_after_its_reason():
     assert record.output_tokens == 4
 
 
+async def test_a_server_that_closes_without_a_word_gets_every_request():
+    """A connection is not used twice: llama.cpp's server closes it after a stream, and would fail every other request."""
+    with FakeOpenAi(says_close=False) as server:
+        async with HttpTarget(server.url, model="tiny", prompts="text") as target:
+            for _ in range(3):
+                record = Record(index=0, intended_s=0.0, sent_s=0.0)
+                assert (await target.send(REQUEST, (), record, Clock())).text == " word" * 4
+
+
 async def test_nobody_there_is_told():
     """The facts are asked first; a server without a list of models is asked for an answer all the same."""
     async with HttpTarget("http://127.0.0.1:1", model="", prompts="text") as target:
