@@ -1,7 +1,7 @@
 """One operation at a time, on any level of this machine: for tests and benchmarks. Serving calls whole steps."""
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -54,12 +54,7 @@ class _Table(ctypes.Structure):
         ("silu_mul", ctypes.CFUNCTYPE(None, _POINTER, _I64, _I64, _POINTER)),
         ("rope", ctypes.CFUNCTYPE(None, _POINTER, _I32, _I32, _POINTER, _POINTER)),
         ("write_kv", ctypes.CFUNCTYPE(None, _POINTER, _POINTER, _I32, _I32, _POINTER, _POINTER)),
-        (
-            "attention",
-            ctypes.CFUNCTYPE(
-                None, *(_POINTER, _POINTER, _POINTER), *(_I32, _I32, _I32), *(_POINTER, _I64, _POINTER, _POINTER)
-            ),
-        ),
+        ("attention", _POINTER),
         ("query_tile", ctypes.CFUNCTYPE(_I32, _POINTER)),
         ("attention_scratch", ctypes.CFUNCTYPE(_I64, _POINTER)),
         ("argmax", ctypes.CFUNCTYPE(None, _POINTER, _I64, _I64, _POINTER)),
@@ -171,20 +166,34 @@ class CpuOps:
 
         Rows that no chunk names give zeros.
         """
-        shape = kv.shape
         out = np.zeros_like(queries)
-        scratch = np.empty(self._table.attention_scratch(_ref(shape)), np.float32)
-        tile = tile or self.query_tile(shape)
-        q_stride = shape.heads * shape.head_dim
-        for chunk in chunks:
-            sequence = _Sequence(chunk.first_row, chunk.count, chunk.start, _at(chunk.blocks))
-            fixed = (_ref(shape), _ref(kv.pointers), _ref(sequence))
-            for begin in range(0, chunk.count, tile):
-                end = min(begin + tile, chunk.count)
-                for kv_head in range(shape.kv_heads):
-                    rows = (_at(queries), q_stride, _at(out), _at(scratch))
-                    self._table.attention(*fixed, kv_head, begin, end, *rows)
+        self.attention_call(kv, chunks, queries, out, tile)()
         return out
+
+    def attention_call(
+        self, kv: KvLayer, chunks: Sequence[Chunk], queries: Floats, out: Floats, tile: int = 0
+    ) -> Callable[[], None]:
+        """What `attention` does, into `out`, as a call whose every argument is ready: for timing."""
+        shape = kv.shape
+        sequences = (_Sequence * len(chunks))(
+            *(_Sequence(c.first_row, c.count, c.start, _at(c.blocks)) for c in chunks)
+        )
+        scratch = np.empty(self._table.attention_scratch(_ref(shape)), np.float32)
+        arguments = (
+            *(_ref(self._table), _ref(shape), _ref(kv.pointers)),
+            *(_ref(sequences), len(chunks), tile or self.query_tile(shape)),
+            *(_at(queries), shape.heads * shape.head_dim, _at(out), _at(scratch)),
+        )
+        alive = (kv, chunks, queries, out, sequences, scratch)
+        run = load().handle.headway_attention
+        run.restype = None
+        run.argtypes = [_POINTER, _POINTER, _POINTER, _POINTER, _I32, _I32, _POINTER, _I64, _POINTER, _POINTER]
+
+        def call() -> None:
+            assert alive
+            run(*arguments)
+
+        return call
 
 
 def _at(array: npt.NDArray[np.generic]) -> int:
@@ -192,5 +201,5 @@ def _at(array: npt.NDArray[np.generic]) -> int:
     return array.ctypes.data
 
 
-def _ref(structure: ctypes.Structure) -> int:
+def _ref(structure: ctypes.Structure | ctypes.Array[_Sequence]) -> int:
     return ctypes.addressof(structure)
