@@ -32,7 +32,7 @@ class NotStarted(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """How a peer is started. In `command`, {port} and {ready_file} are filled in."""
+    """How a peer is started. In `command`, the words {port} and {ready_file} are filled in."""
 
     command: Sequence[str]
     speaks: Speaks
@@ -57,7 +57,8 @@ async def launched(launch: Launch, log: Path) -> AsyncIterator[Live]:
     """Starts the peer; what it says goes into `log`. Raises `NotStarted`."""
     port, ready_file = free_port(), log.with_suffix(".address")
     ready_file.unlink(missing_ok=True)
-    command = [part.format(port=port, ready_file=ready_file) for part in launch.command]
+    blanks = {"{port}": str(port), "{ready_file}": str(ready_file)}
+    command = [blanks.get(part, part) for part in launch.command]
     launched_s = time.perf_counter()
     with running(command, log, cwd=launch.cwd, env=launch.env, pipes=launch.speaks == "lines") as process:
         waiting = _Waiting(process, log, launched_s + launch.start_limit_s)

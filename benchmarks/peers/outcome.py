@@ -93,10 +93,10 @@ def in_words(cell: Cell | None) -> str:
 
 
 def _numbers(spread: Spread, suffix: str = "") -> str:
-    said = f"{_short(spread.median)}{suffix}"
-    return f"{said} ({_short(spread.least)}-{_short(spread.most)})" if len(spread.values) > 1 else said
+    said = f"{short(spread.median)}{suffix}"
+    return f"{said} ({short(spread.least)}-{short(spread.most)})" if len(spread.values) > 1 else said
 
 
-def _short(value: float) -> str:
-    """Three digits, but no digit before the point is lost."""
+def short(value: float) -> str:
+    """For people: three digits, but no digit before the point is lost."""
     return f"{value:,.0f}" if abs(value) >= 100 else f"{rounded(float(f'{value:.3g}')):g}"

@@ -22,12 +22,13 @@ TRIAL_LIMIT_S = 480.0
 
 @dataclass(slots=True)
 class Visit:
-    """One peer's turn in a session. `take` is told each reading as soon as there is one."""
+    """One peer's turn in a session. `begin` is told what is done next, `take` each reading as soon as there is one."""
 
     stop: Stop
     launch: Launch
     log: Path
     quick: bool
+    begin: Callable[[str], None]
     take: Callable[[Reading], None]
     _start: dict[str, float] = field(default_factory=dict)
     _behind: str = ""
@@ -49,10 +50,13 @@ class Visit:
 
     async def _run_while_well(self, left: list[Trial]) -> None:
         """Takes trials from the front of `left` until one goes wrong. Raises `NotStarted`."""
+        self.begin("starting")
         async with launched(self.launch, self.log) as live:
             try:
-                await self._first_token(live)
-                await _load(warm_up(quick=self.quick), live)
+                await _load_well(first_token(), live)
+                self._start.setdefault(READY, time.perf_counter() - live.launched_s)
+                self.begin("warming up")
+                await _load_well(warm_up(quick=self.quick), live)
                 while left:
                     well = await self._try(left[0], live)
                     del left[0]
@@ -61,17 +65,12 @@ class Visit:
             finally:
                 self._start[MEMORY] = max(self._start.get(MEMORY, 0.0), peak_memory_mib(live.leader))
 
-    async def _first_token(self, live: Live) -> None:
-        run = await _load(first_token(), live)
-        if problem := problem_of(run):
-            raise NotStarted(problem)
-        self._start.setdefault(READY, time.perf_counter() - live.launched_s)
-
     async def _try(self, trial: Trial, live: Live) -> bool:
         """Whether the peer may be asked for more without being started anew."""
         if trial.open_for_s and self._behind:
             self._take(trial.name, {}, f"not tried: {self._behind}")
             return True
+        self.begin(trial.name)
         try:
             async with asyncio.timeout(TRIAL_LIMIT_S):
                 run = await _load(trial.workload(self.stop.round), live)
@@ -91,6 +90,12 @@ class Visit:
 
 async def _load(workload: Workload, live: Live) -> Run:
     return await Load(workload, live.target, timeout_s=REQUEST_LIMIT_S, tell=_tell_nobody).run()
+
+
+async def _load_well(workload: Workload, live: Live) -> None:
+    """Raises `NotStarted` where any of it goes wrong."""
+    if problem := problem_of(await _load(workload, live)):
+        raise NotStarted(problem)
 
 
 def _tell_nobody(_: Record) -> None:

@@ -11,7 +11,7 @@ from tests.unit.benchmarks.peers.fake_launch import ROOT, fake_launch
 
 
 def visit(tmp_path, launch, readings):
-    return Visit(Stop(4, 1, "fake"), launch, tmp_path / "log", quick=True, take=readings.append)
+    return Visit(Stop(4, 1, "fake"), launch, tmp_path / "log", quick=True, begin=lambda _: None, take=readings.append)
 
 
 def answers_of(trial, count):
