@@ -1,4 +1,4 @@
-// Runs pool and linears at every level of the machine, to be built with a sanitizer: test_sanitizers.py does.
+// Runs pool, linears and the rest (check_rows.cpp) at every level of the machine, to be built with a sanitizer: test_sanitizers.py does.
 // Buffers are exactly as large as they must be, so that one byte read or written beyond them is found.
 #include <atomic>
 #include <cstdio>
@@ -13,6 +13,8 @@
 #include "pool.h"
 
 using namespace headway;
+
+void check_rows();  // check_rows.cpp
 
 namespace {
 
@@ -120,6 +122,7 @@ int main() {
     use_level(level);
     set_threads(3);
     check_linears();
+    check_rows();
     std::printf("%s\n", name);
   }
   return 0;

@@ -9,18 +9,18 @@ import pytest
 from kernels.cpu import build
 from tests.kernels.cpu.conftest import levels_here
 
-CHECK = Path(__file__).with_name("check.cpp")
+CHECKS = [Path(__file__).with_name(name) for name in ("check.cpp", "check_rows.cpp")]
 
 
 @pytest.mark.deep
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("sanitizers", ["address,undefined", "thread"])
 def test_a_sanitizer_finds_nothing(tmp_path, sanitizers):
-    """check.cpp, which drives pool and linears at every level, runs to its end without a report."""
+    """check.cpp, which drives every operation at every level, runs to its end without a report."""
     command = build.compiler()
     flags = ["-O1", "-g", f"-fsanitize={sanitizers}", "-fno-sanitize-recover=all"]
     objects = build.compile_all(command, tmp_path, flags)
-    objects.append(build.compile_one(command, CHECK, tmp_path, [*flags, f"-I{build.FOLDER}"]))
+    objects += [build.compile_one(command, check, tmp_path, [*flags, f"-I{build.FOLDER}"]) for check in CHECKS]
     program = tmp_path / "check"
     build.call([*command, "-pthread", *flags, *map(str, objects), "-o", str(program)])
     environment = os.environ | {"TSAN_OPTIONS": "halt_on_error=1", "ASAN_OPTIONS": "detect_leaks=1"}
