@@ -37,7 +37,7 @@ class Cell:
     peer: str
     value: Spread
     ratio: Spread | None
-    """How many times better Headway's is; None for Headway itself, and where it has nothing to compare with."""
+    """How many times better Headway's is; None for Headway itself, and where there is nothing to compare."""
 
 
 def cells(readings: Sequence[Reading]) -> list[Cell]:
@@ -60,10 +60,11 @@ def _keys(readings: Iterable[Reading]) -> list[tuple[str, str, str]]:
 
 
 def _ratios(theirs: Sequence[Reading], ours: Sequence[Reading], metric: str) -> Iterable[float]:
+    more = more_is_better(metric)
     for reading in theirs:
         beside = neighbour(reading, ours)
-        if beside is not None and metric in beside.values:
-            ratio = times_better(beside.values[metric], reading.values[metric], more=more_is_better(metric))
+        if more is not None and beside is not None and metric in beside.values:
+            ratio = times_better(beside.values[metric], reading.values[metric], more=more)
             if ratio is not None:
                 yield ratio
 

@@ -12,6 +12,7 @@ Values = Mapping[str, float]
 TOKENS_PER_S = "output, tokens/s"
 READY = "start to first token, s"
 MEMORY = "peak memory, MiB"
+_CACHED = "cached"
 _BEHIND = 1.5
 
 
@@ -28,9 +29,9 @@ class Reading:
     problem: str = ""
 
 
-def more_is_better(name: str) -> bool:
-    """Of speeds and cache hits; of times and memory less is."""
-    return name == TOKENS_PER_S or name.startswith("cached")
+def more_is_better(name: str) -> bool | None:
+    """Of a speed more is, of times and memory less; None for what is only told beside them."""
+    return None if name.startswith(_CACHED) else name == TOKENS_PER_S
 
 
 def values_of(run: Run) -> dict[str, float]:
@@ -47,14 +48,14 @@ def values_of(run: Run) -> dict[str, float]:
     for turn in sorted({record.turn for record in answered if record.conversation is not None}):
         values |= _of_turn([record for record in answered if record.turn == turn], turn + 1)
     if (cached := _cached(answered)) is not None:
-        values["cached prompt tokens, %"] = cached
+        values[f"{_CACHED} prompt tokens, %"] = cached
     return values
 
 
 def _of_turn(records: Sequence[Record], number: int) -> dict[str, float]:
     values = {f"TTFT p50 of turn {number}, ms": percentile(_all("ttft", records), 50) * 1000}
     if (cached := _cached(records)) is not None:
-        values[f"cached of turn {number}, %"] = cached
+        values[f"{_CACHED} of turn {number}, %"] = cached
     return values
 
 

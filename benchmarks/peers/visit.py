@@ -16,7 +16,7 @@ from services.cli.bench.workload import Workload
 
 START = "start"
 """What start-up time and memory are filed under, beside the workloads."""
-REQUEST_LIMIT_S = 180.0
+REQUEST_LIMIT_S = 300.0
 TRIAL_LIMIT_S = 480.0
 
 

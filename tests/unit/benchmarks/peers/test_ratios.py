@@ -73,10 +73,18 @@ def test_a_reading_with_a_problem_counts_for_nothing():
 
 
 def test_a_metric_that_one_side_lacks_has_no_ratio():
-    """Some peers say how much they found in their prefix cache, others do not."""
-    readings = [reading(0, "headway", {SPEED: 1, "cached prompt tokens, %": 70}), reading(1, "a", {SPEED: 2})]
-    assert [(each.metric, each.peer) for each in cells(readings)] == [
-        (SPEED, "headway"),
-        ("cached prompt tokens, %", "headway"),
-        (SPEED, "a"),
+    """Conversations have turns that nobody else has; what there is has its cell."""
+    readings = [reading(0, "headway", {SPEED: 1}), reading(1, "a", {SPEED: 2, LATENCY: 100})]
+    assert [(each.metric, each.peer, each.ratio is None) for each in cells(readings)] == [
+        (SPEED, "headway", True),
+        (SPEED, "a", False),
+        (LATENCY, "a", True),
     ]
+
+
+def test_prefix_hits_are_told_and_not_compared():
+    """70 % against 35 % is not twice as good."""
+    hits = "cached prompt tokens, %"
+    readings = [reading(0, "headway", {hits: 70}), reading(1, "a", {hits: 35})]
+    assert cell(readings, hits, "a").ratio is None
+    assert cell(readings, hits, "a").value.median == 35

@@ -78,6 +78,7 @@ def test_who_falls_behind_is_not_tried_at_a_higher_rate(open_for_s, duration_s, 
 
 
 def test_what_is_better():
-    """More tokens and more hits; less time and memory."""
-    assert [more_is_better(name) for name in ("output, tokens/s", "cached of turn 2, %")] == [True, True]
+    """More tokens a second; less time and memory. Hits of a prefix cache are no end in themselves."""
+    assert more_is_better("output, tokens/s") is True
     assert [more_is_better(name) for name in ("TTFT p50, ms", "peak memory, MiB")] == [False, False]
+    assert more_is_better("cached of turn 2, %") is None
