@@ -87,14 +87,14 @@ def compile_all(command: Sequence[str], folder: Path, extra_flags: Sequence[str]
 def compile_one(command: Sequence[str], source: Path, folder: Path, extra_flags: Sequence[str] = ()) -> Path:
     """Compiles one source into `folder` and returns the object file."""
     target = folder / f"{source.stem}.o"
-    flags = [*COMPILE_FLAGS, *_level_flags(command, source.stem), *extra_flags]
+    flags = [*COMPILE_FLAGS, *level_flags(command, source.stem), *extra_flags]
     if source.stem == "runtime_api":
         flags.append(f'-DHEADWAY_VERSION="{version()}"')
     call([*command, *flags, "-c", str(source), "-o", str(target)])
     return target
 
 
-def _level_flags(command: Sequence[str], stem: str) -> tuple[str, ...]:
+def level_flags(command: Sequence[str], stem: str) -> tuple[str, ...]:
     """A level's flags where compiler and machine know them; without them its file compiles to nothing."""
     flags = LEVEL_FLAGS.get(stem, ())
     if not flags or platform.machine().lower() not in {"x86_64", "amd64"}:

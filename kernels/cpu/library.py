@@ -130,12 +130,15 @@ class Linear:
         code = self._calls.headway_linear_set_bias(self.handle, values.ctypes.data, values.size)
         _check(code, f"a bias of {values.size} does not fit {self.outputs} outputs")
 
-    def run(self, x: Floats) -> Floats:
-        """[rows, outputs] of x [rows, inputs]."""
+    def run(self, x: Floats, out: Floats | None = None) -> Floats:
+        """[rows, outputs] of x [rows, inputs], in `out` where it is given."""
         rows = np.ascontiguousarray(x, np.float32)
         if rows.ndim != 2 or rows.shape[1] != self.inputs:
             raise ValueError(f"{rows.shape} is not [rows, {self.inputs}]")
-        out = np.empty((len(rows), self.outputs), np.float32)
+        if out is None:
+            out = np.empty((len(rows), self.outputs), np.float32)
+        if out.shape != (len(rows), self.outputs) or out.dtype != np.float32 or not out.flags.c_contiguous:
+            raise ValueError(f"the output must be contiguous float32 [{len(rows)}, {self.outputs}]")
         code = self._calls.headway_linear_run(self.handle, rows.ctypes.data, len(rows), out.ctypes.data)
         _check(code, "a linear without outputs was run")
         return out

@@ -5,17 +5,14 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstdlib>
 #include <cstring>
-#include <new>
 
 #include "gguf_blocks.h"
 #include "pool.h"
+#include "weight_memory.h"
 
 namespace headway {
 namespace {
-
-constexpr size_t kAlignment = 64;  // of a cache line
 
 // One block to be packed: `outputs` rows of raw bytes, row_bytes apart.
 struct RawRows {
@@ -180,8 +177,6 @@ bool is_finite(Kind kind, int64_t outputs, int64_t inputs, const uint8_t* raw) {
   return finite.load();
 }
 
-void Linear::Free::operator()(uint8_t* bytes) const { std::free(bytes); }
-
 int64_t Linear::packed_bytes() const {
   int64_t bytes = 0;
   for (const Segment& segment : segments_) bytes += segment.blocks * segment.block_bytes;
@@ -192,11 +187,8 @@ void Linear::add_segment(Kind kind, Packing packing, int64_t outputs, const uint
   Kind packed = packed_as(kind, packing);
   int64_t blocks = (outputs + kBlockOutputs - 1) / kBlockOutputs, bytes = block_bytes(packed, matrix.inputs);
   int64_t raw_row = row_bytes(kind, matrix.inputs), inputs = matrix.inputs;
-  size_t size = (static_cast<size_t>(blocks * bytes) + kAlignment - 1) / kAlignment * kAlignment;
-  std::unique_ptr<uint8_t[], Free> data(static_cast<uint8_t*>(std::aligned_alloc(kAlignment, size)));
-  if (!data) throw std::bad_alloc();
+  std::shared_ptr<uint8_t> data = weight_memory(static_cast<size_t>(blocks * bytes));
   parallel(blocks, [&](int64_t begin, int64_t end) {
-    std::memset(data.get() + begin * bytes, 0, static_cast<size_t>((end - begin) * bytes));
     for (int64_t b = begin; b < end; b++) {
       int64_t first = b * kBlockOutputs;
       RawRows rows{raw + first * raw_row, raw_row, std::min(kBlockOutputs, outputs - first), inputs};

@@ -100,13 +100,10 @@ struct Linear {
   void set_bias(const float* bias);  // [n()]
 
  private:
-  struct Free {
-    void operator()(uint8_t* bytes) const;
-  };
   void need(Kind kind);
 
   std::vector<Segment> segments_;
-  std::vector<std::unique_ptr<uint8_t[], Free>> data_;
+  std::vector<std::shared_ptr<uint8_t>> data_;
   std::vector<float> bias_;
   std::vector<Kind> prepared_kinds_;
 };

@@ -45,6 +45,20 @@ def test_a_kind_multiplies_in_its_own_precision(library, kind, rows):
     assert_close(packed(library, weights).run(x), seen_by(kind, x), weights.values, 1e-6)
 
 
+def test_an_output_that_is_given_is_filled(library):
+    """A caller's array takes the result; one of another shape, type or order is refused."""
+    linear = packed(library, tensor("F32", 20, 64))
+    x = rows_of(64, 3)
+    out = np.full((3, 20), np.nan, np.float32)
+    assert linear.run(x, out) is out
+    assert np.array_equal(out, linear.run(x))
+    for wrong in (np.empty((3, 21), np.float32), np.empty((3, 20)), np.empty((20, 3), np.float32).T):
+        with pytest.raises(ValueError, match="must be contiguous"):
+            linear.run(x, wrong)
+    with pytest.raises(ValueError, match="is not"):
+        linear.run(rows_of(63, 3))
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_row_of_the_weights_comes_back_bit_for_bit(library, kind):
     """Unpacking gives, for any ids in any order, the floats that gguf gives."""
