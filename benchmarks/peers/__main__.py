@@ -71,19 +71,19 @@ def bench(
     chosen = [HEADWAY, *(by_name[name] for name in wanted)]
     before = machine.Pace.now()
     Session(chosen, trials(work, quick=quick), repeats, quick, place, journal).run()
-    conclude(journal, [peer.name for peer in chosen], before, write=not quick)
+    conclude(journal, {peer.name: peer.about for peer in chosen}, before, write=not quick)
     return 0
 
 
-def conclude(journal: Journal, peers: list[str], before: machine.Pace, *, write: bool) -> None:
+def conclude(journal: Journal, peers: dict[str, str], before: machine.Pace, *, write: bool) -> None:
     """Shows what was measured and what was not, and writes both."""
     measured = cells(journal.readings)
-    outcome.show(measured, peers, out)
+    outcome.show(measured, list(peers), out)
     lacking = outcome.not_measured(journal.readings)
     for what, why in lacking.items():
         out.print(f"not measured: {what}: {why}", style="red", markup=False, soft_wrap=True)
     if write:
-        facts = machine.describe(before, machine.Pace.now()) | {"not_measured": lacking}
+        facts = machine.describe(before, machine.Pace.now()) | {"peers": peers, "not_measured": lacking}
         report.write(NAME, facts, outcome.rows(measured))
         out.print(f"written to benchmarks/results/{NAME}.json", style="dim", soft_wrap=True)
 

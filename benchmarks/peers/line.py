@@ -19,9 +19,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """The model is loaded; facts for the report."""
-
-    facts: dict[str, str]
+    """The model is loaded."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from typing import IO
 END_LIMIT_S = 20.0
 _KILLED_LIMIT_S = 10.0
 _POLL_S = 0.05
+_EXIT_GRACE_S = 2.0
 
 
 @contextmanager
@@ -55,6 +56,13 @@ def end(process: subprocess.Popen[bytes]) -> None:
         process.poll()
         time.sleep(_POLL_S)
     process.wait()
+
+
+def exit_code(process: subprocess.Popen[bytes]) -> int | None:
+    """None where it lives. One that has just closed its pipes is given the time to end."""
+    with suppress(subprocess.TimeoutExpired):
+        return process.wait(_EXIT_GRACE_S)
+    return None
 
 
 def _close(pipe: IO[bytes] | None) -> None:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks.peers.launch import Launch, Live, NotStarted, launched
+from benchmarks.peers.launch import Launch, Live, NotStarted, last_words, launched
 from benchmarks.peers.plan import Stop, Trial, first_token, warm_up
-from benchmarks.peers.processes import peak_memory_mib
+from benchmarks.peers.processes import exit_code, peak_memory_mib
 from benchmarks.peers.readings import MEMORY, READY, Reading, Values, is_behind, problem_of, values_of
 from services.cli.bench.load import Load
 from services.cli.bench.result import Record, Run
@@ -63,7 +63,7 @@ class Visit:
                     if not well:
                         break
             finally:
-                self._start[MEMORY] = max(self._start.get(MEMORY, 0.0), peak_memory_mib(live.leader))
+                self._start[MEMORY] = max(self._start.get(MEMORY, 0.0), peak_memory_mib(live.process.pid))
 
     async def _try(self, trial: Trial, live: Live) -> bool:
         """Whether the peer may be asked for more without being started anew."""
@@ -75,14 +75,20 @@ class Visit:
             async with asyncio.timeout(TRIAL_LIMIT_S):
                 run = await _load(trial.workload(self.stop.round), live)
         except TimeoutError:
-            self._behind = f"it does not keep up with {trial.name}" if trial.open_for_s else ""
             self._take(trial.name, {}, f"not done within {TRIAL_LIMIT_S:g} s")
+            self._note_behind(trial)
             return False
         problem = problem_of(run)
-        if trial.open_for_s and (problem or is_behind(run, trial.open_for_s)):
-            self._behind = f"it does not keep up with {trial.name}"
+        if problem and (code := exit_code(live.process)) is not None:
+            problem = f"{problem}; it ended with exit code {code}: {last_words(self.log)}"
         self._take(trial.name, values_of(run), problem)
+        if problem or is_behind(run, trial.open_for_s):
+            self._note_behind(trial)
         return not problem
+
+    def _note_behind(self, trial: Trial) -> None:
+        if trial.open_for_s:
+            self._behind = f"it does not keep up with {trial.name}"
 
     def _take(self, workload: str, values: Values, problem: str = "") -> None:
         self.take(Reading(self.stop.round, self.stop.place, self.stop.peer, workload, values, problem))

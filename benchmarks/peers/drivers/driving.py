@@ -36,8 +36,8 @@ class Teller:
         if told.tokens or told.finished or told.failed:
             self._write(Told(time.perf_counter(), told.tokens, told.finished, told.failed))
 
-    def ready(self, facts: dict[str, str]) -> None:
-        self._write(Ready(facts))
+    def ready(self) -> None:
+        self._write(Ready())
 
     def _write(self, message: Ready | Told) -> None:
         self._out.write(line_of(message))
@@ -46,8 +46,6 @@ class Teller:
 
 class Engine(ABC):
     """A peer behind two verbs."""
-
-    facts: dict[str, str]
 
     @abstractmethod
     def add(self, ask: Ask) -> None:
@@ -65,7 +63,7 @@ def drive(load: Callable[[], Engine]) -> None:
     engine = load()
     teller = Teller(out)
     Thread(target=_read, args=(inbox,), daemon=True).start()
-    teller.ready(engine.facts)
+    teller.ready()
     busy = False
     while True:
         while not busy or not inbox.empty():

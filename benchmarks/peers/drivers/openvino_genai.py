@@ -21,11 +21,6 @@ class Pipeline(Engine):
         scheduler.enable_prefix_caching = True
         self._pipeline = genai.ContinuousBatchingPipeline(model, scheduler, "CPU", {"INFERENCE_NUM_THREADS": threads})
         self._handles: dict[int, genai.GenerationHandle] = {}
-        self.facts = {
-            "version": genai.__version__,
-            "tokens in a step": str(scheduler.max_num_batched_tokens),
-            "KV cache": f"{CACHE_GB} GB, prefix caching on",
-        }
 
     def add(self, ask: Ask) -> None:
         config = genai.GenerationConfig()

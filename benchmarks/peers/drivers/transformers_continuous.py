@@ -30,7 +30,6 @@ class Manager(Engine):
         self._manager = model.init_continuous_batching(continuous_batching_config=config)
         self._manager.start()
         self._live: dict[str, int] = {}  # tokens told of each request
-        self.facts = transformers_model.facts() | {"tokens in a step": str(BATCH_TOKENS)}
 
     def add(self, ask: Ask) -> None:
         request_id = self._manager.add_request(

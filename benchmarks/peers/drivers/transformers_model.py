@@ -20,7 +20,3 @@ def load(folder: str, threads: int) -> Any:
     model.generation_config.eos_token_id = None
     model.generation_config.pad_token_id = 0
     return model.eval()
-
-
-def facts() -> dict[str, str]:
-    return {"version": transformers.__version__, "torch": torch.__version__, "dtype": "bfloat16", "attention": "sdpa"}

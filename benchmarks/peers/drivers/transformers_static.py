@@ -38,7 +38,6 @@ class StaticBatches(Engine):
     def __init__(self, folder: str, threads: int) -> None:
         self._model = transformers_model.load(folder, threads)
         self._waiting: deque[Ask] = deque()
-        self.facts = transformers_model.facts() | {"batch": str(BATCH_SIZE)}
 
     def add(self, ask: Ask) -> None:
         self._waiting.append(ask)

@@ -12,7 +12,6 @@ class Counting(Engine):
         print("loading the model")  # as libraries do
         if "broken" in sys.argv:
             raise RuntimeError("no such model")
-        self.facts = {"version": "7"}
         self._left: dict[int, int] = {}
         self._given: dict[int, int] = {}
 

@@ -9,7 +9,7 @@ from benchmarks.peers.line import Ask, BadLine, Ready, Told, line_of, message_of
     "message",
     [
         Ask(3, [1, 2, 49151], 16),
-        Ready({"version": "1.0"}),
+        Ready(),
         Told(12.5, {3: [7, 8], 12: [9]}, [3], {12: "no room"}),
     ],
 )

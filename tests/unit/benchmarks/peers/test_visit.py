@@ -37,6 +37,7 @@ async def test_a_peer_that_crashes_is_started_anew(tmp_path):
     await visit(tmp_path, fake_launch(), readings).run([answers_of(one, 99), two])
     assert [bool(each.problem) for each in readings] == [True, False, False]
     assert "has ended" in readings[0].problem
+    assert readings[0].problem.endswith("it ended with exit code 1: RuntimeError: 99 tokens are too many")
     assert readings[1].values["output, tokens/s"] > 0
 
 
