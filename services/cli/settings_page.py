@@ -18,6 +18,9 @@ A whole server (`headway serve`) has settings of its own, below under *serve*, a
 environment. In a setting with several values, the environment separates them by commas or spaces; the flag is repeated.
 There an empty variable counts as unset; elsewhere it is the empty text, and refused where the setting is no text.
 
+`HEADWAY_CPU_LEVEL` is no setting of a process: it forces the instruction set of the compiled CPU kernels (`avx512`, `avx2`
+or `portable`) where the best that the machine has is not wanted.
+
 The files that `curve_key_file` and `salt_secret_file` name are made as [SECURITY.md](../SECURITY.md#keys) says.
 """
 

@@ -23,7 +23,8 @@ T = TypeVar("T")
 PREFIX = "HEADWAY_"
 TEST_HOOKS = "HEADWAY_TEST_HOOKS"
 SUPERVISOR_PID = "HEADWAY_SUPERVISOR_PID"
-_OURS = frozenset({TEST_HOOKS, SUPERVISOR_PID})
+CPU_LEVEL = "HEADWAY_CPU_LEVEL"  # kernels/cpu reads it
+_OURS = frozenset({TEST_HOOKS, SUPERVISOR_PID, CPU_LEVEL})
 # What Kubernetes and Docker links put into the environment for a service called headway-something.
 _SERVICE_LINK = re.compile(r"_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$")
 

@@ -98,5 +98,6 @@ def test_a_variable_like_none_gets_no_suggestion():
 
 def test_known_variables_and_service_links_pass():
     """Settings, the hooks, and what a cluster puts into the environment for a service are let through."""
-    names = [variable("toy", "size"), "HEADWAY_TEST_HOOKS", "HEADWAY_TOY_SERVICE_HOST", "HEADWAY_TOY_PORT"]
+    names = [variable("toy", "size"), "HEADWAY_TEST_HOOKS", "HEADWAY_CPU_LEVEL"]
+    names += ["HEADWAY_TOY_SERVICE_HOST", "HEADWAY_TOY_PORT"]
     check_names({"toy": Toy}, [*names, "HEADWAY_TOY_PORT_50051_TCP_ADDR", "HEADWAY_TOY_SERVICE_PORT_GRPC"])
