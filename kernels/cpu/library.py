@@ -173,9 +173,12 @@ def load() -> CpuLibrary:
         handle = ctypes.CDLL(str(LIBRARY))
     except OSError as error:
         raise LibraryMissing(f"they do not load; install the package again on this machine ({error})") from error
-    for name, (result, arguments) in _SIGNATURES.items():
-        function = getattr(handle, name)
-        function.restype, function.argtypes = result, arguments
+    try:
+        for name, (result, arguments) in _SIGNATURES.items():
+            function = getattr(handle, name)
+            function.restype, function.argtypes = result, arguments
+    except AttributeError as error:
+        raise LibraryMissing("they are of other sources; run python -m kernels.cpu.build") from error
     if handle.headway_level() is None:
         raise LibraryMissing("HEADWAY_CPU_LEVEL must name one of avx512, avx2 and portable that this machine has")
     return CpuLibrary(handle)

@@ -19,7 +19,7 @@ namespace {
 
 // A share is a quarter of a thread's part or less: what one thread leaves undone when it is descheduled is little.
 constexpr int64_t kSharesPerThread = 8;
-// About 10 to 20 microseconds: longer than the serial parts between two jobs of a step, far shorter than a time slice.
+// About 5 to 20 microseconds, by processor: longer than the serial parts between two jobs of a step, far shorter than a time slice.
 constexpr int kSpins = 400;
 
 thread_local bool inside_task = false;

@@ -71,6 +71,12 @@ def test_a_library_of_another_machine_is_said(unloaded, tmp_path):
     assert "install the package again" in why_missing()
 
 
+def test_a_library_of_other_sources_is_said(unloaded):
+    """A function that it does not have is no crash: the text says how to build it anew."""
+    unloaded.setitem(library_module._SIGNATURES, "headway_of_tomorrow", (None, []))
+    assert "python -m kernels.cpu.build" in why_missing()
+
+
 def test_nothing_is_missing_here():
     """The library that these tests run was built and loads."""
     assert why_missing() == ""
