@@ -51,7 +51,8 @@ async def test_logprobs_and_prompt_logprobs_are_those_of_transformers(tmp_path, 
     torch.set_num_threads(1)
     model = load_model(default_model, torch.float32)
     asked = prompts(lambda text: Tokenizer.from_str(model.tokenizer_json).encode(text).ids)
-    with serve(tmp_path, "--model", str(default_model), fake=False) as served:
+    environment = {"HEADWAY_EXECUTOR_DTYPE": "float32"}
+    with serve(tmp_path, "--model", str(default_model), environment=environment, fake=False) as served:
         async with AsyncClient(served.address) as client:
             requests = [
                 ask(client, prompt, temperature=0.8 * (number % 2), seed=number) for number, prompt in enumerate(asked)
