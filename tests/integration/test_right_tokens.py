@@ -112,9 +112,7 @@ def test_all_in_a_pool_that_holds_two(right, group):
 @pytest.mark.deep
 @pytest.mark.parametrize("offset", range(STEPS))
 def test_all_preempted_at_every_step(right, offset):
-    """Over the offsets each of the 24 is sent back to the queue before every step that there is; on the slow reference
-    before each third.
-    """
+    """Over the offsets each of the 24 is sent back before every step that there is (on the slow reference each third)."""
     if right.way == "reference" and offset % 3:
         pytest.skip("the reference is slow")
     steps = {index: (index + offset) % STEPS + 1 for index in ALL}
