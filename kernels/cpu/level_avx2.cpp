@@ -16,6 +16,7 @@ namespace avx2 {
 #include "kv_kernels.h"
 #include "attention_kernels.h"
 #include "activation_kernels.h"
+#include "weight_formats.h"
 #include "linear_kernels.h"
 #include "unpack_kernels.h"
 

@@ -1,13 +1,19 @@
 // Products with packed weights: tiles of up to kRowTile rows by the 16 outputs of a block (see linear.h for layouts).
 //
-// Included once per level inside that level's namespace, after its simd header. One accumulator per row and output runs
-// over the inputs from first to last: a row's result depends neither on the other rows nor on how rows make up tiles.
+// Included once per level inside that level's namespace, after its simd header and weight_formats.h. One accumulator
+// per row and output runs over the inputs from first to last: a row's result depends neither on the other rows nor on how
+// rows make up tiles.
 
 #if defined(__clang__)
 #define HEADWAY_UNROLL _Pragma("unroll")
 #else
 #define HEADWAY_UNROLL _Pragma("GCC unroll 16")
 #endif
+
+template <class T>
+inline const T* from_row(const T* all, int64_t offset) {
+  return all ? all + offset : nullptr;  // a form that no segment needs is not there
+}
 
 // The rows of one tile: pointers to the first row, rows apart by their strides.
 struct RowTile {
@@ -21,11 +27,11 @@ struct RowTile {
 
   RowTile(const Activations& all, int64_t first_row, int64_t inputs_, int64_t ahead_)
       : inputs(inputs_), num_pairs((inputs_ + 1) / 2), groups(inputs_ / kGroup), ahead(ahead_) {
-    x = all.x + first_row * inputs;
-    pairs = reinterpret_cast<const uint32_t*>(all.bf16) + first_row * num_pairs;
-    q = all.q + first_row * inputs;
-    scale = all.scale + first_row * groups;
-    sum = all.sum + first_row * groups;
+    x = from_row(all.x, first_row * inputs);
+    pairs = reinterpret_cast<const uint32_t*>(from_row(all.bf16, first_row * num_pairs * 2));
+    q = from_row(all.q, first_row * inputs);
+    scale = from_row(all.scale, first_row * groups);
+    sum = from_row(all.sum, first_row * groups);
   }
 };
 
@@ -39,23 +45,7 @@ inline void fetch(const uint8_t* p, int64_t ahead, int64_t bytes) {
   for (int64_t i = 0; i < bytes; i += 64) prefetch(p + ahead + i);
 }
 
-// How a format's weights are read: by single inputs, by pairs of inputs, or by groups.
-struct Singly {};
-struct Paired {};
-struct Grouped {};
-
-// ---- float kinds: one input (or pair) of 16 outputs at a time
-
-struct F32Format {
-  using Reading = Singly;
-  static constexpr int64_t kStepBytes = 64;
-  static F16 weights(const uint8_t* p) { return load(reinterpret_cast<const float*>(p)); }
-};
-struct F16Format {
-  using Reading = Singly;
-  static constexpr int64_t kStepBytes = 32;
-  static F16 weights(const uint8_t* p) { return load_half(reinterpret_cast<const uint16_t*>(p)); }
-};
+// ---- sums over the inputs: one input, one pair of inputs or one group at a time
 
 template <class Format, int R>
 inline void accumulate(Singly, const uint8_t* p, const RowTile& tile, F16 (&acc)[R]) {
@@ -67,10 +57,6 @@ inline void accumulate(Singly, const uint8_t* p, const RowTile& tile, F16 (&acc)
   }
 }
 
-struct BF16Format {
-  using Reading = Paired;
-};
-
 template <class Format, int R>
 inline void accumulate(Paired, const uint8_t* p, const RowTile& tile, F16 (&acc)[R]) {
   for (int64_t i = 0; i < tile.num_pairs; i++, p += 64) {
@@ -80,71 +66,6 @@ inline void accumulate(Paired, const uint8_t* p, const RowTile& tile, F16 (&acc)
     for (int r = 0; r < R; r++) acc[r] = dot_bf16(acc[r], w, tile.pairs[r * tile.num_pairs + i]);
   }
 }
-
-// ---- quantized kinds whose weight is scale * (unsigned byte) + offset: one group at a time
-
-struct Group {
-  B64 bytes[8];  // inputs 4c .. 4c + 3 of 16 outputs
-  F16 scale, offset;
-};
-
-inline void unpack_nibbles(const uint8_t* p, B64 (&bytes)[8]) {
-  for (int c = 0; c < 4; c++) {
-    B64 both = load_bytes(p + 64 * c);
-    bytes[c] = low_nibbles(both);
-    bytes[4 + c] = high_nibbles(both);
-  }
-}
-inline F16 halves(const uint8_t* p) { return load_half(reinterpret_cast<const uint16_t*>(p)); }
-
-struct Q4_0Format {
-  using Reading = Grouped;
-  static constexpr int64_t kHeadBytes = 0, kGroupBytes = kQ4_0GroupBytes, kGroups = 1;
-  static constexpr bool kSmall = true;  // no byte is above 127
-  static Group unpack(const uint8_t*, const uint8_t* p) {
-    Group group;
-    unpack_nibbles(p, group.bytes);
-    group.scale = halves(p + kNibbleBytes);
-    group.offset = mul(group.scale, set1(-8));
-    return group;
-  }
-};
-struct Q4_1Format {
-  using Reading = Grouped;
-  static constexpr int64_t kHeadBytes = 0, kGroupBytes = kQ4_1GroupBytes, kGroups = 1;
-  static constexpr bool kSmall = true;
-  static Group unpack(const uint8_t*, const uint8_t* p) {
-    Group group;
-    unpack_nibbles(p, group.bytes);
-    group.scale = halves(p + kNibbleBytes);
-    group.offset = halves(p + kNibbleBytes + kHalves);
-    return group;
-  }
-};
-struct Q8_0Format {
-  using Reading = Grouped;
-  static constexpr int64_t kHeadBytes = 0, kGroupBytes = kQ8_0GroupBytes, kGroups = 1;
-  static constexpr bool kSmall = false;
-  static Group unpack(const uint8_t*, const uint8_t* p) {
-    Group group;
-    for (int c = 0; c < 8; c++) group.bytes[c] = load_bytes(p + 64 * c);
-    group.scale = halves(p + 512);
-    group.offset = mul(group.scale, set1(-128));
-    return group;
-  }
-};
-struct Q4_KFormat {
-  using Reading = Grouped;
-  static constexpr int64_t kHeadBytes = kQ4_KHeadBytes, kGroupBytes = kQ4_KGroupBytes, kGroups = 8;
-  static constexpr bool kSmall = true;
-  static Group unpack(const uint8_t* head, const uint8_t* p) {
-    Group group;
-    unpack_nibbles(p, group.bytes);
-    group.scale = mul(halves(head), load_u8(p + kNibbleBytes));
-    group.offset = mul(sub(zero(), halves(head + kHalves)), load_u8(p + kNibbleBytes + 16));
-    return group;
-  }
-};
 
 template <class Format, int R>
 inline void multiply(const Group& group, const RowTile& tile, int64_t g, F16 (&acc)[R]) {
@@ -166,42 +87,6 @@ inline void multiply(const Group& group, const RowTile& tile, int64_t g, F16 (&a
     acc[r] = fma(group.offset, set1(tile.sum[at]), acc[r]);
   }
 }
-
-// ---- Q6_K: signed weights, a scale for each half of a group
-
-struct SignedGroup {
-  B64 bytes[8];
-  F16 scale[2];
-  I16 raised_by[2];  // what dot_raised of a half is too large by
-};
-
-struct Q6_KFormat {
-  using Reading = Grouped;
-  static constexpr int64_t kHeadBytes = kQ6_KHeadBytes, kGroupBytes = kQ6_KGroupBytes, kGroups = 8;
-
-  template <int kHalf>
-  static void unpack_half(const uint8_t* p, SignedGroup& group) {
-    B64 high = load_bytes(p + kNibbleBytes + 64 * kHalf);
-    B64* bytes = group.bytes + 4 * kHalf;
-    bytes[0] = minus(combine(bytes[0], two_bits_up<0>(high)), 32);
-    bytes[1] = minus(combine(bytes[1], two_bits_up<2>(high)), 32);
-    bytes[2] = minus(combine(bytes[2], two_bits_up<4>(high)), 32);
-    bytes[3] = minus(combine(bytes[3], two_bits_up<6>(high)), 32);
-    constexpr int32_t kZeros = 0;  // raised, each counts its weight 128 times
-    group.raised_by[kHalf] = izero();
-    for (int c = 0; c < 4; c++) group.raised_by[kHalf] = dot_raised(group.raised_by[kHalf], bytes[c], kZeros);
-  }
-  static SignedGroup unpack(const uint8_t* head, const uint8_t* p) {
-    SignedGroup group;
-    unpack_nibbles(p, group.bytes);
-    unpack_half<0>(p, group);
-    unpack_half<1>(p, group);
-    F16 scale = halves(head);
-    for (int half = 0; half < 2; half++)
-      group.scale[half] = mul(scale, load_s8(p + kNibbleBytes + 128 + 16 * half));
-    return group;
-  }
-};
 
 template <class Format, int R>
 inline void multiply(const SignedGroup& group, const RowTile& tile, int64_t g, F16 (&acc)[R]) {

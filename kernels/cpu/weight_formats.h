@@ -1,0 +1,126 @@
+// How the kinds of packed weights are read (see linear.h for layouts): a format for each.
+//
+// Included once per level inside that level's namespace, after its simd header.
+
+// How a format's weights are read: by single inputs, by pairs of inputs, or by groups.
+struct Singly {};
+struct Paired {};
+struct Grouped {};
+
+// ---- float kinds
+
+struct F32Format {
+  using Reading = Singly;
+  static constexpr int64_t kStepBytes = 64;
+  static F16 weights(const uint8_t* p) { return load(reinterpret_cast<const float*>(p)); }
+};
+struct F16Format {
+  using Reading = Singly;
+  static constexpr int64_t kStepBytes = 32;
+  static F16 weights(const uint8_t* p) { return load_half(reinterpret_cast<const uint16_t*>(p)); }
+};
+
+struct BF16Format {
+  using Reading = Paired;
+};
+
+// ---- quantized kinds whose weight is scale * (unsigned byte) + offset: one group at a time
+
+struct Group {
+  B64 bytes[8];  // inputs 4c .. 4c + 3 of 16 outputs
+  F16 scale, offset;
+};
+
+inline void unpack_nibbles(const uint8_t* p, B64 (&bytes)[8]) {
+  for (int c = 0; c < 4; c++) {
+    B64 both = load_bytes(p + 64 * c);
+    bytes[c] = low_nibbles(both);
+    bytes[4 + c] = high_nibbles(both);
+  }
+}
+inline F16 halves(const uint8_t* p) { return load_half(reinterpret_cast<const uint16_t*>(p)); }
+
+struct Q4_0Format {
+  using Reading = Grouped;
+  static constexpr int64_t kHeadBytes = 0, kGroupBytes = kQ4_0GroupBytes, kGroups = 1;
+  static constexpr bool kSmall = true;  // no byte is above 127
+  static Group unpack(const uint8_t*, const uint8_t* p) {
+    Group group;
+    unpack_nibbles(p, group.bytes);
+    group.scale = halves(p + kNibbleBytes);
+    group.offset = mul(group.scale, set1(-8));
+    return group;
+  }
+};
+struct Q4_1Format {
+  using Reading = Grouped;
+  static constexpr int64_t kHeadBytes = 0, kGroupBytes = kQ4_1GroupBytes, kGroups = 1;
+  static constexpr bool kSmall = true;
+  static Group unpack(const uint8_t*, const uint8_t* p) {
+    Group group;
+    unpack_nibbles(p, group.bytes);
+    group.scale = halves(p + kNibbleBytes);
+    group.offset = halves(p + kNibbleBytes + kHalves);
+    return group;
+  }
+};
+struct Q8_0Format {
+  using Reading = Grouped;
+  static constexpr int64_t kHeadBytes = 0, kGroupBytes = kQ8_0GroupBytes, kGroups = 1;
+  static constexpr bool kSmall = false;
+  static Group unpack(const uint8_t*, const uint8_t* p) {
+    Group group;
+    for (int c = 0; c < 8; c++) group.bytes[c] = load_bytes(p + 64 * c);
+    group.scale = halves(p + 512);
+    group.offset = mul(group.scale, set1(-128));
+    return group;
+  }
+};
+struct Q4_KFormat {
+  using Reading = Grouped;
+  static constexpr int64_t kHeadBytes = kQ4_KHeadBytes, kGroupBytes = kQ4_KGroupBytes, kGroups = 8;
+  static constexpr bool kSmall = true;
+  static Group unpack(const uint8_t* head, const uint8_t* p) {
+    Group group;
+    unpack_nibbles(p, group.bytes);
+    group.scale = mul(halves(head), load_u8(p + kNibbleBytes));
+    group.offset = mul(sub(zero(), halves(head + kHalves)), load_u8(p + kNibbleBytes + 16));
+    return group;
+  }
+};
+
+// ---- Q6_K: signed weights, a scale for each half of a group
+
+struct SignedGroup {
+  B64 bytes[8];
+  F16 scale[2];
+  I16 raised_by[2];  // what dot_raised of a half is too large by
+};
+
+struct Q6_KFormat {
+  using Reading = Grouped;
+  static constexpr int64_t kHeadBytes = kQ6_KHeadBytes, kGroupBytes = kQ6_KGroupBytes, kGroups = 8;
+
+  template <int kHalf>
+  static void unpack_half(const uint8_t* p, SignedGroup& group) {
+    B64 high = load_bytes(p + kNibbleBytes + 64 * kHalf);
+    B64* bytes = group.bytes + 4 * kHalf;
+    bytes[0] = minus(combine(bytes[0], two_bits_up<0>(high)), 32);
+    bytes[1] = minus(combine(bytes[1], two_bits_up<2>(high)), 32);
+    bytes[2] = minus(combine(bytes[2], two_bits_up<4>(high)), 32);
+    bytes[3] = minus(combine(bytes[3], two_bits_up<6>(high)), 32);
+    constexpr int32_t kZeros = 0;  // raised, each counts its weight 128 times
+    group.raised_by[kHalf] = izero();
+    for (int c = 0; c < 4; c++) group.raised_by[kHalf] = dot_raised(group.raised_by[kHalf], bytes[c], kZeros);
+  }
+  static SignedGroup unpack(const uint8_t* head, const uint8_t* p) {
+    SignedGroup group;
+    unpack_nibbles(p, group.bytes);
+    unpack_half<0>(p, group);
+    unpack_half<1>(p, group);
+    F16 scale = halves(head);
+    for (int half = 0; half < 2; half++)
+      group.scale[half] = mul(scale, load_s8(p + kNibbleBytes + 128 + 16 * half));
+    return group;
+  }
+};
