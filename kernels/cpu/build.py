@@ -100,7 +100,7 @@ def level_flags(command: Sequence[str], stem: str) -> tuple[str, ...]:
     flags = LEVEL_FLAGS.get(stem, ())
     if not flags or platform.machine().lower() not in {"x86_64", "amd64"}:
         return ()
-    probe = [*command, *flags, "-x", "c++", "-fsyntax-only", os.devnull]
+    probe = [*command, *flags, "-x", "c++", "-E", os.devnull]
     done = subprocess.run(probe, capture_output=True, check=False)  # noqa: S603 (the user's own compiler)
     return flags if done.returncode == 0 else ()
 

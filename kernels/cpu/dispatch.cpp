@@ -31,6 +31,9 @@ bool machine_has_avx2() {
 
 // What this build and this machine have, best first; null where they have it not.
 std::array<const Ops*, 3> levels() {
+#if defined(__x86_64__)
+  __builtin_cpu_init();  // a shared library may be asked before its constructors have run
+#endif
   return {machine_has_avx512() ? kAvx512 : nullptr, machine_has_avx2() ? kAvx2 : nullptr, kPortable};
 }
 
