@@ -52,6 +52,9 @@ def test_an_output_that_is_given_is_filled(library):
     out = np.full((3, 20), np.nan, np.float32)
     assert linear.run(x, out) is out
     assert np.array_equal(out, linear.run(x))
+    expected, out[:] = out.copy(), np.nan
+    assert linear.bound(x, out)() == 0
+    assert np.array_equal(out, expected)
     for wrong in (np.empty((3, 21), np.float32), np.empty((3, 20)), np.empty((20, 3), np.float32).T):
         with pytest.raises(ValueError, match="must be contiguous"):
             linear.run(x, wrong)
