@@ -2,12 +2,12 @@
 #include <algorithm>
 #include <exception>
 #include <new>
-#include <vector>
 
 #include "api.h"
 #include "dispatch.h"
 #include "linear.h"
 #include "pool.h"
+#include "prepared_rows.h"
 
 using headway::Kind;
 using headway::Linear;
@@ -29,26 +29,6 @@ int guarded(F call) {
 
 bool is_kind(int32_t kind) { return kind >= headway::kF32 && kind <= headway::kQ6_K; }
 bool is_packing(int32_t packing) { return packing >= headway::kOwn && packing <= headway::kAsBF16; }
-
-// The rows' activations in every form that the weights need.
-struct Prepared {
-  std::vector<uint16_t> bf16;
-  std::vector<int8_t> q;
-  std::vector<float> scale, sum;
-
-  Prepared(const Linear& weights, const float* x, int64_t rows) {
-    int64_t k = weights.k(), groups = k / headway::kGroup, even = (k + 1) / 2 * 2;
-    for (Kind kind : weights.prepared_kinds()) {
-      if (kind == headway::kBF16) bf16.resize(rows * even);
-      if (headway::is_quantized(kind)) q.resize(rows * k), scale.resize(rows * groups), sum.resize(rows * groups);
-      headway::parallel(rows, [&](int64_t begin, int64_t end) {
-        headway::ops().prepare(kind, x + begin * k, end - begin, k, bf16.data() + begin * even, q.data() + begin * k,
-                               scale.data() + begin * groups, sum.data() + begin * groups);
-      });
-    }
-  }
-  headway::Activations view(const float* x) const { return {x, bf16.data(), q.data(), scale.data(), sum.data()}; }
-};
 
 }  // namespace
 
@@ -88,7 +68,11 @@ HEADWAY_API int64_t headway_linear_packed_bytes(const Linear* linear) { return l
 HEADWAY_API int headway_linear_run(const Linear* linear, const float* x, int64_t rows, float* out) {
   if (!linear || rows < 0 || (rows > 0 && (!x || !out)) || linear->n() == 0) return kRefused;
   return guarded([&] {
-    Prepared prepared(*linear, x, rows);
+    headway::PreparedRows prepared;
+    prepared.resize(*linear, rows);
+    headway::parallel(rows, [&](int64_t begin, int64_t end) {
+      prepared.prepare(*linear, x + begin * linear->k(), begin, end - begin);
+    });
     headway::parallel(rows ? linear->num_blocks() : 0, [&](int64_t begin, int64_t end) {
       headway::ops().linear(*linear, prepared.view(x), rows, out, begin, end);
     });

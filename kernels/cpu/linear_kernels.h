@@ -22,6 +22,7 @@ struct RowTile {
   const int8_t* q;
   const float* scale;
   const float* sum;
+  const Outlier* outliers;
   int64_t inputs, num_pairs, groups;  // also the strides
   int64_t ahead;                      // how many bytes ahead of the weights in use to fetch
 
@@ -32,6 +33,7 @@ struct RowTile {
     q = from_row(all.q, first_row * inputs);
     scale = from_row(all.scale, first_row * groups);
     sum = from_row(all.sum, first_row * groups);
+    outliers = from_row(all.outliers, first_row * kOutliers);
   }
 };
 
@@ -102,8 +104,25 @@ inline void multiply(const SignedGroup& group, const RowTile& tile, int64_t g, F
   }
 }
 
+// What the int8 form of the rows leaves out; after the groups, so in an order that the row alone fixes.
 template <class Format, int R>
-inline void accumulate(Grouped, const uint8_t* p, const RowTile& tile, F16 (&acc)[R]) {
+inline void add_outliers(const uint8_t* p, const RowTile& tile, F16 (&acc)[R]) {
+  constexpr int64_t kRunBytes = Format::kHeadBytes + Format::kGroups * Format::kGroupBytes;
+  HEADWAY_UNROLL
+  for (int r = 0; r < R; r++)
+    for (int i = 0; i < kOutliers; i++) {
+      const Outlier& outlier = tile.outliers[r * kOutliers + i];
+      unsigned g = outlier.input / unsigned{kGroup};
+      const uint8_t* head = p + g / unsigned{Format::kGroups} * size_t{kRunBytes};
+      const uint8_t* group = head + Format::kHeadBytes + g % unsigned{Format::kGroups} * size_t{Format::kGroupBytes};
+      F16 weights = Format::input(Format::unpack(head, group), group, outlier.input % unsigned{kGroup});
+      acc[r] = fma(weights, set1(outlier.value), acc[r]);
+    }
+}
+
+template <class Format, int R>
+inline void accumulate(Grouped, const uint8_t* weights, const RowTile& tile, F16 (&acc)[R]) {
+  const uint8_t* p = weights;
   for (int64_t g = 0; g < tile.groups;) {
     const uint8_t* head = p;
     p += Format::kHeadBytes;
@@ -112,6 +131,7 @@ inline void accumulate(Grouped, const uint8_t* p, const RowTile& tile, F16 (&acc
       multiply<Format>(Format::unpack(head, p), tile, g, acc);
     }
   }
+  add_outliers<Format>(weights, tile, acc);
 }
 
 // ---- tiles, blocks and segments

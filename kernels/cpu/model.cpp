@@ -6,6 +6,7 @@
 
 #include "dispatch.h"
 #include "pool.h"
+#include "prepared_rows.h"
 
 namespace headway {
 namespace {
@@ -45,34 +46,6 @@ void parallel_rows(int64_t rows, F each) {
     for (int64_t row = begin * kRowsPerTask; row < std::min(rows, end * kRowsPerTask); row++) each(row);
   });
 }
-
-// Rows in the forms that weights multiply with.
-class PreparedRows {
- public:
-  void resize(int64_t rows, int64_t width) {
-    width_ = width;
-    groups_ = (width + 31) / 32;
-    bf16_.resize(rows * padded());
-    q_.resize(rows * width);
-    scale_.resize(rows * groups_);
-    sum_.resize(rows * groups_);
-  }
-  // Call for each row, from any thread.
-  void prepare(const Linear& weights, const float* x, int64_t row) {
-    for (Kind kind : weights.prepared_kinds())
-      ops().prepare(kind, x, 1, width_, &bf16_[row * padded()], &q_[row * width_], &scale_[row * groups_],
-                    &sum_[row * groups_]);
-  }
-  Activations view(const float* x) const { return {x, bf16_.data(), q_.data(), scale_.data(), sum_.data()}; }
-
- private:
-  int64_t padded() const { return (width_ + 1) / 2 * 2; }
-
-  int64_t width_ = 0, groups_ = 0;
-  std::vector<uint16_t> bf16_;
-  std::vector<int8_t> q_;
-  std::vector<float> scale_, sum_;
-};
 
 void multiply(const Linear& weights, const Activations& x, int64_t rows, float* out) {
   parallel(weights.num_blocks(), [&](int64_t begin, int64_t end) { ops().linear(weights, x, rows, out, begin, end); });
@@ -151,11 +124,11 @@ class Step {
   }
 
   void normed(const std::vector<float>& weight, const Linear& next) {
-    s_.prepared.resize(rows_, c_.hidden);
+    s_.prepared.resize(next, rows_);
     parallel_rows(rows_, [&](int64_t row) {
       float* out = &s_.normed[row * c_.hidden];
       ops().rms_norm(&s_.x[row * c_.hidden], weight.data(), c_.norm_eps, 1, c_.hidden, out);
-      s_.prepared.prepare(next, out, row);
+      s_.prepared.prepare(next, out, row, 1);
     });
   }
 
@@ -175,8 +148,8 @@ class Step {
 
   // x += weights * input
   void project(const Linear& weights, const float* input, int64_t width) {
-    s_.prepared.resize(rows_, width);
-    parallel_rows(rows_, [&](int64_t row) { s_.prepared.prepare(weights, input + row * width, row); });
+    s_.prepared.resize(weights, rows_);
+    parallel_rows(rows_, [&](int64_t row) { s_.prepared.prepare(weights, input + row * width, row, 1); });
     multiply(weights, s_.prepared.view(input), rows_, s_.branch.data());
     parallel_rows(rows_, [&](int64_t row) { ops().add(&s_.x[row * c_.hidden], &s_.branch[row * c_.hidden], c_.hidden); });
   }
@@ -229,8 +202,8 @@ void logits(const Model& model, const float* hidden, int64_t rows, float* out) {
   static thread_local PreparedRows of_this_thread;
   PreparedRows& prepared = of_this_thread;  // in a task, the name of a thread-local means the worker's own
   int64_t width = model.config.hidden;
-  prepared.resize(rows, width);
-  parallel_rows(rows, [&](int64_t row) { prepared.prepare(*model.lm_head, hidden + row * width, row); });
+  prepared.resize(*model.lm_head, rows);
+  parallel_rows(rows, [&](int64_t row) { prepared.prepare(*model.lm_head, hidden + row * width, row, 1); });
   multiply(*model.lm_head, prepared.view(hidden), rows, out);
 }
 

@@ -13,6 +13,14 @@ namespace headway {
 
 enum Kind : int32_t { kF32 = 0, kBF16 = 1, kF16 = 2, kQ8_0 = 3, kQ4_0 = 4, kQ4_1 = 5, kQ4_K = 6, kQ6_K = 7 };
 
+// A value that is multiplied as it is: the int8 form of its row has zero in its place. What is left in a row then needs a
+// smaller scale: the hidden states of language models have a few inputs tens of times larger than the others.
+struct Outlier {
+  uint32_t input;
+  float value;
+};
+constexpr int kOutliers = 2;  // of each row: those of the largest magnitude, of equals the first
+
 // Activations of `rows` rows in the form that a weight kind multiplies with; made by `Ops::prepare`.
 struct Activations {
   const float* x;         // [rows, k], as they are (kF32)
@@ -20,6 +28,7 @@ struct Activations {
   const int8_t* q;        // [rows, k], int8 in groups of 32 (the quantized kinds)
   const float* scale;     // [rows, k / 32]
   const float* sum;       // [rows, k / 32]: scale times the sum of the group's q
+  const Outlier* outliers;  // [rows, kOutliers], by input
 };
 
 struct Linear;  // linear.h: packed weights, [n, k] in blocks of 16 outputs
@@ -61,7 +70,8 @@ struct Ops {
   const char* name;
 
   // Activations of one row range: fills what `kind` needs.
-  void (*prepare)(Kind kind, const float* x, int64_t rows, int64_t k, uint16_t* bf16, int8_t* q, float* scale, float* sum);
+  void (*prepare)(Kind kind, const float* x, int64_t rows, int64_t k, uint16_t* bf16, int8_t* q, float* scale, float* sum,
+                  Outlier* outliers);
   // out[row, n] for all rows and the outputs of packed blocks [block_begin, block_end) of 16.
   void (*linear)(const Linear& weights, const Activations& x, int64_t rows, float* out, int64_t block_begin,
                  int64_t block_end);

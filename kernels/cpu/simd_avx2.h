@@ -69,6 +69,12 @@ inline I16 izero() { return {_mm256_setzero_si256(), _mm256_setzero_si256()}; }
 inline F16 to_float(I16 a) { return {_mm256_cvtepi32_ps(a.low), _mm256_cvtepi32_ps(a.high)}; }
 inline I16 iadd(I16 a, I16 b) { return {_mm256_add_epi32(a.low, b.low), _mm256_add_epi32(a.high, b.high)}; }
 inline I16 isub(I16 a, I16 b) { return {_mm256_sub_epi32(a.low, b.low), _mm256_sub_epi32(a.high, b.high)}; }
+inline F16 bits_of(B64 a, int shift, int32_t mask) {
+  __m128i count = _mm_cvtsi32_si128(shift);
+  __m256i kept = _mm256_set1_epi32(mask);
+  return {_mm256_cvtepi32_ps(_mm256_and_si256(_mm256_srl_epi32(a.low, count), kept)),
+          _mm256_cvtepi32_ps(_mm256_and_si256(_mm256_srl_epi32(a.high, count), kept))};
+}
 inline F16 load_u8(const uint8_t* p) {
   __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
   return to_float({_mm256_cvtepu8_epi32(bytes), _mm256_cvtepu8_epi32(_mm_srli_si128(bytes, 8))});

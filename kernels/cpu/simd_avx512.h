@@ -37,6 +37,10 @@ inline I16 izero() { return _mm512_setzero_si512(); }
 inline F16 to_float(I16 a) { return _mm512_cvtepi32_ps(a); }
 inline I16 iadd(I16 a, I16 b) { return _mm512_add_epi32(a, b); }
 inline I16 isub(I16 a, I16 b) { return _mm512_sub_epi32(a, b); }
+inline F16 bits_of(B64 a, int shift, int32_t mask) {
+  __m512i shifted = _mm512_srl_epi32(a.v, _mm_cvtsi32_si128(shift));
+  return _mm512_cvtepi32_ps(_mm512_and_si512(shifted, _mm512_set1_epi32(mask)));
+}
 inline F16 load_u8(const uint8_t* p) {
   return to_float(_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
 }

@@ -98,6 +98,15 @@ inline I16 isub(I16 a, I16 b) {
   for (int i = 0; i < 16; i++) a.lane[i] -= b.lane[i];
   return a;
 }
+inline F16 bits_of(B64 a, int shift, int32_t mask) {  // each lane's 32 bits, shifted right and masked, as a float
+  F16 r;
+  for (int i = 0; i < 16; i++) {
+    uint32_t lane;
+    memcpy(&lane, a.byte + 4 * i, 4);
+    r.lane[i] = static_cast<float>(static_cast<int32_t>(lane >> shift) & mask);
+  }
+  return r;
+}
 inline F16 load_u8(const uint8_t* p) {  // 16 unsigned bytes as floats
   F16 r;
   for (int i = 0; i < 16; i++) r.lane[i] = p[i];

@@ -40,6 +40,12 @@ inline void unpack_nibbles(const uint8_t* p, B64 (&bytes)[8]) {
 }
 inline F16 halves(const uint8_t* p) { return load_half(reinterpret_cast<const uint16_t*>(p)); }
 
+// Input i of a group, of 16 outputs, as it is stored.
+inline F16 nibbles_of(const uint8_t* p, unsigned i) {
+  return bits_of(load_bytes(p + i % 16 / 4 * 64), i % 4 * 8 + i / 16 * 4, 15);
+}
+inline F16 bytes_of(const uint8_t* p, unsigned i) { return bits_of(load_bytes(p + i / 4 * 64), i % 4 * 8, 255); }
+
 struct Q4_0Format {
   using Reading = Grouped;
   static constexpr int64_t kHeadBytes = 0, kGroupBytes = kQ4_0GroupBytes, kGroups = 1;
@@ -50,6 +56,9 @@ struct Q4_0Format {
     group.scale = halves(p + kNibbleBytes);
     group.offset = mul(group.scale, set1(-8));
     return group;
+  }
+  static F16 input(const Group& group, const uint8_t* p, unsigned i) {
+    return fma(group.scale, nibbles_of(p, i), group.offset);
   }
 };
 struct Q4_1Format {
@@ -63,6 +72,9 @@ struct Q4_1Format {
     group.offset = halves(p + kNibbleBytes + kHalves);
     return group;
   }
+  static F16 input(const Group& group, const uint8_t* p, unsigned i) {
+    return fma(group.scale, nibbles_of(p, i), group.offset);
+  }
 };
 struct Q8_0Format {
   using Reading = Grouped;
@@ -75,6 +87,9 @@ struct Q8_0Format {
     group.offset = mul(group.scale, set1(-128));
     return group;
   }
+  static F16 input(const Group& group, const uint8_t* p, unsigned i) {
+    return fma(group.scale, bytes_of(p, i), group.offset);
+  }
 };
 struct Q4_KFormat {
   using Reading = Grouped;
@@ -86,6 +101,9 @@ struct Q4_KFormat {
     group.scale = mul(halves(head), load_u8(p + kNibbleBytes));
     group.offset = mul(sub(zero(), halves(head + kHalves)), load_u8(p + kNibbleBytes + 16));
     return group;
+  }
+  static F16 input(const Group& group, const uint8_t* p, unsigned i) {
+    return fma(group.scale, nibbles_of(p, i), group.offset);
   }
 };
 
@@ -122,5 +140,9 @@ struct Q6_KFormat {
     for (int half = 0; half < 2; half++)
       group.scale[half] = mul(scale, load_s8(p + kNibbleBytes + 128 + 16 * half));
     return group;
+  }
+  static F16 input(const SignedGroup& group, const uint8_t* p, unsigned i) {
+    F16 high = bits_of(load_bytes(p + kNibbleBytes + i / 16 * 64), i % 4 * 8 + i % 16 / 4 * 2, 3);
+    return mul(group.scale[i / 16], fma(high, set1(16), sub(nibbles_of(p, i), set1(32))));
   }
 };

@@ -11,6 +11,7 @@
 #include "dispatch.h"
 #include "linear.h"
 #include "pool.h"
+#include "prepared_rows.h"
 
 using namespace headway;
 
@@ -41,16 +42,11 @@ std::vector<float> random_rows(int64_t rows, int64_t inputs) {
 }
 
 std::vector<float> run(const Linear& weights, const std::vector<float>& x, int64_t rows) {
-  int64_t k = weights.k(), groups = k / kGroup;
-  std::vector<uint16_t> bf16;
-  std::vector<int8_t> q;
-  std::vector<float> scale, sum, out(static_cast<size_t>(rows * weights.n()));
-  for (Kind kind : weights.prepared_kinds()) {
-    if (kind == kBF16) bf16.resize(static_cast<size_t>(rows * ((k + 1) / 2 * 2)));
-    else q.resize(x.size()), scale.resize(static_cast<size_t>(rows * groups)), sum.resize(scale.size());
-    ops().prepare(kind, x.data(), rows, k, bf16.data(), q.data(), scale.data(), sum.data());
-  }
-  Activations activations{x.data(), bf16.data(), q.data(), scale.data(), sum.data()};
+  PreparedRows prepared;
+  prepared.resize(weights, rows);
+  prepared.prepare(weights, x.data(), 0, rows);
+  Activations activations = prepared.view(x.data());
+  std::vector<float> out(static_cast<size_t>(rows * weights.n()));
   parallel(weights.num_blocks(), [&](int64_t begin, int64_t end) {
     ops().linear(weights, activations, rows, out.data(), begin, end);
   });

@@ -53,9 +53,15 @@ def as_bf16(values: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
 
 
 def as_int8(x: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
-    """Rows as the quantized kinds see them: int8 in groups of 32, times the group's scale."""
-    groups = x.reshape(len(x), -1, 32)
+    """Rows as the quantized kinds see them: the two largest values, the others int8 in groups of 32 times a scale."""
+    rows = np.arange(len(x))[:, None]
+    largest_two = np.argsort(-np.abs(x), axis=1, kind="stable")[:, :2]
+    rest = x.copy()
+    rest[rows, largest_two] = 0
+    groups = rest.reshape(len(x), -1, 32)
     largest = np.abs(groups).max(-1, keepdims=True)
     inverse = np.divide(np.float32(127), largest, out=np.zeros_like(largest), where=largest > 0)
     scale = largest / np.float32(127)
-    return (np.rint(groups * inverse).astype(np.float64) * scale).reshape(x.shape)
+    seen = (np.rint(groups * inverse).astype(np.float64) * scale).reshape(x.shape)
+    seen[rows, largest_two] = x[rows, largest_two]
+    return seen

@@ -1,0 +1,50 @@
+// Rows of activations in the forms that packed weights multiply with, and the memory that holds them.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "dispatch.h"
+#include "linear.h"
+
+namespace headway {
+
+class PreparedRows {
+ public:
+  // Call before rows are prepared; memory is kept for the next time.
+  void resize(const Linear& weights, int64_t rows) {
+    width_ = weights.k();
+    groups_ = width_ / kGroup;
+    for (Kind kind : weights.prepared_kinds()) {
+      if (kind == kBF16) bf16_.resize(rows * even());
+      if (!is_quantized(kind)) continue;
+      q_.resize(rows * width_);
+      scale_.resize(rows * groups_);
+      sum_.resize(rows * groups_);
+      outliers_.resize(rows * kOutliers);
+    }
+  }
+
+  // x [rows, k] become rows from `first` on; of different rows, from any thread.
+  void prepare(const Linear& weights, const float* x, int64_t first, int64_t rows) {
+    for (Kind kind : weights.prepared_kinds())
+      ops().prepare(kind, x, rows, width_, bf16_.data() + first * even(), q_.data() + first * width_,
+                    scale_.data() + first * groups_, sum_.data() + first * groups_,
+                    outliers_.data() + first * kOutliers);
+  }
+
+  // All rows; x [rows, k] are the same that were prepared.
+  Activations view(const float* x) const {
+    return {x, bf16_.data(), q_.data(), scale_.data(), sum_.data(), outliers_.data()};
+  }
+
+ private:
+  int64_t even() const { return (width_ + 1) / 2 * 2; }
+
+  int64_t width_ = 0, groups_ = 0;
+  std::vector<uint16_t> bf16_;
+  std::vector<int8_t> q_;
+  std::vector<float> scale_, sum_;
+  std::vector<Outlier> outliers_;
+};
+
+}  // namespace headway

@@ -1,0 +1,53 @@
+"""Quality: what rounding weights and activations to few bits costs, on real text, against float32 on the same weights."""
+
+from pydoc_data import topics
+
+import numpy as np
+import pytest
+from tokenizers import Tokenizer
+
+from kernels.cpu import library
+from services.executor.backends.cpu import CpuBackend, pack_model
+from services.executor.weights.load import open_model
+from tests.support.steps import work_of
+
+pytestmark = [pytest.mark.model, pytest.mark.timeout(300)]
+
+TEXTS = ("typesseq", "exceptions", "import", "naming", "class")  # prose about Python, some 10,000 words of it
+TOKENS_EACH = 420
+
+
+@pytest.fixture(scope="module")
+def backends(default_model):
+    """The default model in each precision, and its tokenizer."""
+    made = {}
+    for dtype in ("float32", "bfloat16", "auto"):
+        with open_model(default_model) as opened:
+            model = pack_model(library.load(), opened.description.config, opened.weights, dtype)
+        made[dtype] = CpuBackend(model, -(-TOKENS_EACH // 16))
+    return made, Tokenizer.from_str(opened.description.tokenizer_json)
+
+
+def logprobs(backend, ids):
+    """[tokens, vocabulary] in float64."""
+    work = [work_of(ids, range(-(-len(ids) // 16)))]
+    logits = backend.logits(backend.forward(work, np.arange(len(ids), dtype=np.int32))).astype(np.float64)
+    shifted = logits - logits.max(axis=-1, keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
+
+
+@pytest.mark.parametrize(("dtype", "most_kl", "least_agreement"), [("auto", 0.01, 0.97), ("bfloat16", 0.001, 0.985)])
+def test_rounding_changes_little(backends, dtype, most_kl, least_agreement):
+    """Mean KL divergence to float32, and how often the best token is the same, over more than 2,000 tokens."""
+    made, tokenizer = backends
+    divergences, agreements = [], []
+    for text in TEXTS:
+        ids = tokenizer.encode(topics.topics[text]).ids[:TOKENS_EACH]
+        right, rounded = logprobs(made["float32"], ids), logprobs(made[dtype], ids)
+        divergences.append((np.exp(right) * (right - rounded)).sum(axis=-1))
+        agreements.append(right.argmax(axis=-1) == rounded.argmax(axis=-1))
+    divergence, agreement = np.concatenate(divergences), np.concatenate(agreements)
+    print(f"{dtype}: {len(divergence)} tokens, mean KL {divergence.mean():.5f}, agreement {agreement.mean():.4f}")
+    assert len(divergence) >= 2000
+    assert divergence.mean() < most_kl
+    assert agreement.mean() >= least_agreement
