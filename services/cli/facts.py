@@ -7,14 +7,16 @@ import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from headway.client import Client
 from headway.v1 import inference_pb2 as v1
 
 from services.cli.console import bytes_in_words, out
-from services.executor.settings import ExecutorSettings
-from services.executor.weights.inspection import inspect, read_config, stored_bytes
+from services.executor.weights.inspection import inspect, stored_bytes
+
+if TYPE_CHECKING:
+    from services.executor.backends.choice import Choice
 
 SEQUENCE_TOKENS = 2048
 
@@ -28,11 +30,8 @@ class Weights:
     kv_bytes_per_token: int
 
     @classmethod
-    def of(cls, path: Path, settings: ExecutorSettings) -> Self:
-        """Reads the header of the model at `path`. Raises `BadSetting` where it cannot be served as the settings ask."""
-        from services.executor.backends.choice import choose  # needs more than the base install has
-
-        choice = choose(settings, read_config(path))
+    def of(cls, path: Path, choice: "Choice") -> Self:
+        """Reads the header of the model at `path`."""
         report = inspect(str(path), dtype=choice.kv_dtype)
         if choice.dtype == "auto":
             num_bytes, precision = stored_bytes(path), "as stored"
@@ -51,8 +50,9 @@ class Facts:
     weights: Weights | None
 
     @classmethod
-    def of(cls, address: str, weights: Weights | None) -> Self:
-        """Asks the server at `address`."""
+    def of(cls, address: str, path: Path | None, choice: "Choice | None") -> Self:
+        """Asks the server at `address`, and reads the header of the model at `path`."""
+        weights = None if path is None or choice is None else Weights.of(path, choice)
         with Client(address) as client:
             return cls(address=address, model=client.model(timeout_s=10), weights=weights)
 

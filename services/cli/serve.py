@@ -5,14 +5,14 @@ import os
 import signal
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headway.client import HeadwayError
 
 from services.cli import address
 from services.cli.children import Child
 from services.cli.console import err
-from services.cli.facts import Facts, Weights, print_facts
+from services.cli.facts import Facts, print_facts
 from services.cli.health import is_ready
 from services.cli.models import model_to_serve
 from services.cli.preflight import check_installed, check_written
@@ -22,12 +22,16 @@ from services.cli.serve_settings import ServeSettings
 from services.cli.signals import SignalInbox
 from services.cli.supervisor import Supervisor
 from services.executor.settings import ExecutorSettings
+from services.executor.weights.inspection import read_config
 from services.router.settings import RouterSettings
 from services.runtime.files import write_whole
 from services.runtime.lifecycle import ExitCode
 from services.runtime.listen import check_listen
 from services.runtime.settings import Loaded, Origin, load, settings_app
 from services.scheduler.settings import SchedulerSettings
+
+if TYPE_CHECKING:
+    from services.executor.backends.choice import Choice
 
 _PROBE_TIMEOUT_S = 0.5
 
@@ -42,7 +46,7 @@ class Plan:
     executor: Loaded[ExecutorSettings]
     listen: str
     model: Path | None  # None: simulated
-    weights: Weights | None
+    choice: "Choice | None"  # how it is computed
 
     def flags(self, run_dir: Path) -> dict[str, list[str]]:
         """The flags of each process, in the order in which they are to end; the rest of their settings is theirs."""
@@ -81,8 +85,14 @@ def make_plan(serve: ServeSettings) -> Plan:
     fake = serve.fake or executor.settings.backend == "simulated"
     check_installed(fake=fake)
     model = None if fake else model_to_serve(serve.model or executor.settings.model)
-    weights = None if model is None else Weights.of(model, executor.settings)
-    return Plan(serve, router, scheduler, executor, listen, model, weights)
+    choice = None if model is None else _choice(model, executor.settings)
+    return Plan(serve, router, scheduler, executor, listen, model, choice)
+
+
+def _choice(model: Path, settings: ExecutorSettings) -> "Choice":
+    from services.executor.backends.choice import choose  # needs more than the base install has
+
+    return choose(settings, read_config(model))
 
 
 def serve_all(loaded: Loaded[ServeSettings]) -> int:
@@ -95,7 +105,7 @@ def serve_all(loaded: Loaded[ServeSettings]) -> int:
 
     def when_ready() -> None:
         try:
-            print_facts(Facts.of(reached, plan.weights))
+            print_facts(Facts.of(reached, plan.model, plan.choice))
         except HeadwayError as error:  # it has just become ready, and something of it is gone again
             report(f"ready on {reached}, but it does not say what it serves: {error}")
         if plan.serve.ready_file:

@@ -13,8 +13,7 @@ from services.executor.numerics import numerics_digest
 from services.executor.self_test import is_batch_invariant
 from services.executor.settings import ExecutorSettings
 from services.executor.threads import usable_cpus, wait_passively
-from services.executor.weights.inspection import read_config
-from services.executor.weights.load import load_model, open_model
+from services.executor.weights.load import OpenModel, load_model, open_model
 from services.executor.weights.model_description import ModelDescription
 from services.executor.weights.store import served_name
 from services.runtime import logging
@@ -37,10 +36,13 @@ def build_engine(settings: ExecutorSettings) -> Engine:
         ModelFileError: the model cannot be loaded.
         BadSetting: the settings ask for what there is not.
     """
-    choice = choose(settings, read_config(Path(settings.model)))
-    if choice.missing:
-        _log.warning("the slow reference back end serves, for the compiled CPU kernels cannot", reason=choice.missing)
-    loaded = _load_cpu(settings, choice) if choice.backend == "cpu" else _load_reference(settings)
+    with open_model(Path(settings.model), served_name(settings.model)) as opened:
+        choice = choose(settings, opened.description.config)
+        if choice.missing:
+            _log.warning(
+                "the slow reference back end serves, for the compiled CPU kernels cannot", reason=choice.missing
+            )
+        loaded = _load_cpu(settings, choice, opened) if choice.backend == "cpu" else _load_reference(settings)
     invariant = is_batch_invariant(loaded.backend, loaded.description.config.vocab_size)
     digest = numerics_digest(
         loaded.description.fingerprint,
@@ -64,15 +66,14 @@ def _num_blocks(settings: ExecutorSettings, config: DecoderConfig, kv_dtype: str
     return blocks_that_fit(kv_bytes_per_token(config, kv_dtype), settings.kv_pool_tokens, settings.kv_memory_mb)
 
 
-def _load_cpu(settings: ExecutorSettings, choice: Choice) -> _Loaded:
+def _load_cpu(settings: ExecutorSettings, choice: Choice, opened: OpenModel) -> _Loaded:
     from kernels.cpu.library import load
     from services.executor.backends.cpu import CpuBackend, pack_model
 
     library = load()
     library.set_threads(settings.threads or usable_cpus())
-    with open_model(Path(settings.model), served_name(settings.model)) as opened:
-        config = opened.description.config
-        model = pack_model(library, config, opened.weights, choice.dtype)
+    config = opened.description.config
+    model = pack_model(library, config, opened.weights, choice.dtype)
     backend = CpuBackend(model, _num_blocks(settings, config, choice.kv_dtype))
     return _Loaded(backend, opened.description, (library.level, library.version))
 

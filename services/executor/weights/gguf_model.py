@@ -2,12 +2,13 @@
 
 import math
 import struct
+from functools import lru_cache
 from pathlib import Path
 
 from services.executor.models.config import DecoderConfig
 from services.executor.models.gguf_config import read_gguf_config
 from services.executor.weights import layout
-from services.executor.weights.errors import MalformedModel
+from services.executor.weights.errors import MalformedModel, ModelNotFound
 from services.executor.weights.fields import Fields
 from services.executor.weights.gguf_file import GgufFile
 
@@ -15,7 +16,16 @@ ROPE_DIVISORS = "rope_freqs.weight"
 
 
 def read_config(path: Path) -> DecoderConfig:
-    """The config in the header of the GGUF file at `path`."""
+    """The config in the header of the GGUF file at `path`; read once while the file stays as it is."""
+    try:
+        stat = path.stat()
+    except OSError as error:
+        raise ModelNotFound(f"cannot open the GGUF file {path.name}: {error.strerror}") from error
+    return _read_config(path, stat.st_mtime_ns, stat.st_size)
+
+
+@lru_cache(maxsize=4)
+def _read_config(path: Path, mtime_ns: int, size: int) -> DecoderConfig:  # noqa: ARG001 (they tell files apart)
     with GgufFile(path) as gguf:
         return config_of(gguf)
 
