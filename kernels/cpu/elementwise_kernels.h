@@ -80,8 +80,6 @@ inline void rope(float* heads_of_row, int32_t num_heads, int32_t head_dim, const
 
 // ---- logits
 
-constexpr int64_t kSearchWidth = 512;  // logits whose maximum is kept, so that a second look passes over most
-
 // The largest of up to kSearchWidth values, and in `check` 0, or NaN where a value is not finite.
 inline float largest(const float* values, int64_t width, F16& check) {
   F16 best[4], odd[4] = {zero(), zero(), zero(), zero()};
@@ -121,31 +119,4 @@ inline int32_t argmax_row(const float* row, int64_t width) {
 
 inline void argmax(const float* rows, int64_t count, int64_t width, int32_t* out) {
   for (int64_t row = 0; row < count; row++) out[row] = argmax_row(rows + row * width, width);
-}
-
-// Ids of values >= floor in order; at most `capacity` are stored, all are counted.
-inline int32_t at_least(const float* row, int64_t width, float floor, int64_t capacity, int32_t* ids) {
-  int32_t found = 0;
-  for (int64_t i = 0; i < width; i += kSearchWidth) {
-    const int64_t end = std::min(width, i + kSearchWidth);
-    F16 unused = zero();
-    if (largest(row + i, end - i, unused) < floor) continue;
-    for (int64_t id = i; id < end; id++) {
-      if (!(row[id] >= floor)) continue;
-      if (found < capacity) ids[found] = static_cast<int32_t>(id);
-      found++;
-    }
-  }
-  return found;
-}
-
-inline void candidates(const float* rows, int64_t count, int64_t width, const double* gaps, int64_t capacity,
-                       float* best, int32_t* found, int32_t* ids) {
-  for (int64_t i = 0; i < count; i++) {
-    const float* row = rows + i * width;
-    const int32_t place = argmax_row(row, width);
-    best[i] = place < 0 ? NAN : row[place];
-    const float floor = static_cast<float>(static_cast<double>(best[i]) - gaps[i]);
-    found[i] = place < 0 ? 0 : at_least(row, width, floor, capacity, ids + i * capacity);
-  }
 }

@@ -2,6 +2,7 @@
 #if defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
 #include <immintrin.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -13,6 +14,7 @@ namespace avx2 {
 
 #include "simd_avx2.h"
 #include "elementwise_kernels.h"
+#include "draw_kernels.h"
 #include "kv_kernels.h"
 #include "attention_kernels.h"
 #include "activation_kernels.h"

@@ -2,6 +2,7 @@
 #if defined(__AVX512F__) && defined(__AVX512VNNI__) && defined(__AVX512BF16__)
 #include <immintrin.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -13,6 +14,7 @@ namespace avx512 {
 
 #include "simd_avx512.h"
 #include "elementwise_kernels.h"
+#include "draw_kernels.h"
 #include "kv_kernels.h"
 #include "attention_kernels.h"
 #include "activation_kernels.h"

@@ -1,4 +1,5 @@
 // The kernels in plain C++.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -10,6 +11,7 @@ namespace portable {
 
 #include "simd_portable.h"
 #include "elementwise_kernels.h"
+#include "draw_kernels.h"
 #include "kv_kernels.h"
 #include "attention_kernels.h"
 #include "activation_kernels.h"

@@ -3,5 +3,5 @@
 constexpr Ops table(const char* name) {
   return {name,     prepare, linear,   unpack_rows, rms_norm,   add,
           silu_mul, rope,    write_kv, attention,   query_tile, attention_scratch,
-          argmax,   candidates};
+          argmax,   draw};
 }

@@ -66,6 +66,28 @@ struct Sequence {
   const int32_t* blocks;  // its block table, long enough for start + count tokens
 };
 
+// ---- sampling
+
+// What chooses a row's token: services/executor/sampling.py defines it.
+struct Draw {
+  double temperature, top_p, min_p, uniform;
+  int64_t top_k;
+};
+
+struct Candidate {
+  float logit;
+  int32_t id;
+  double weight;
+};
+
+constexpr int64_t kSearchWidth = 512;  // logits whose maximum is kept, so that a second look passes over most
+
+// Memory that a draw from `width` logits works in.
+struct DrawRoom {
+  Candidate* candidates;  // [2 * width]
+  float* block_best;      // [width / kSearchWidth, rounded up]
+};
+
 struct Ops {
   const char* name;
 
@@ -97,11 +119,8 @@ struct Ops {
 
   // Per row: the index of the largest (the smallest of equals), or -1 where a value is not finite.
   void (*argmax)(const float* rows, int64_t count, int64_t width, int32_t* out);
-  // Per row: the largest value, and the ids of all that are at least float(best - gap), in order: `found` counts all of
-  // them, ids [count, capacity] has room for `capacity` of each row. A row with a value that is not finite has the best
-  // NaN, and none found.
-  void (*candidates)(const float* rows, int64_t count, int64_t width, const double* gaps, int64_t capacity, float* best,
-                     int32_t* found, int32_t* ids);
+  // The token that is drawn from a row whose largest logit is finite; -1 where it is not.
+  int32_t (*draw)(const float* row, int64_t width, const Draw& draw, const DrawRoom& room);
 };
 
 extern const Ops* const kAvx512;   // null where the compiler cannot make it

@@ -58,7 +58,7 @@ class _Table(ctypes.Structure):
         ("query_tile", ctypes.CFUNCTYPE(_I32, _POINTER)),
         ("attention_scratch", ctypes.CFUNCTYPE(_I64, _POINTER)),
         ("argmax", ctypes.CFUNCTYPE(None, _POINTER, _I64, _I64, _POINTER)),
-        ("candidates", ctypes.CFUNCTYPE(None, _POINTER, _I64, _I64, _POINTER, _I64, _POINTER, _POINTER, _POINTER)),
+        ("draw", _POINTER),
     )
 
 
@@ -72,18 +72,6 @@ class Chunk:
     """The position of the first."""
     blocks: Ints
     """The sequence's block table, C-contiguous."""
-
-
-@dataclass(frozen=True, slots=True)
-class Candidates:
-    """The likeliest tokens of each row."""
-
-    best: Floats
-    """[rows]; NaN where a row holds a value that is not finite."""
-    found: Ints
-    """[rows]: how many there are."""
-    ids: Ints
-    """[rows, capacity]: rising; of each row the first `found` are set, as far as there is room."""
 
 
 class KvLayer:
@@ -139,17 +127,6 @@ class CpuOps:
         out = np.empty(len(rows), np.int32)
         self._table.argmax(_at(rows), *rows.shape, _at(out))
         return out
-
-    def candidates(self, rows: Floats, gaps: npt.NDArray[np.float64], capacity: int) -> Candidates:
-        """Of each row, the ids of logits from float32(best - gap) up."""
-        found = Candidates(
-            np.empty(len(rows), np.float32),
-            np.empty(len(rows), np.int32),
-            np.full((len(rows), capacity), -1, np.int32),
-        )
-        outputs = (_at(found.best), _at(found.found), _at(found.ids))
-        self._table.candidates(_at(rows), *rows.shape, _at(gaps), capacity, *outputs)
-        return found
 
     def write_kv(self, kv: KvLayer, kv_rows: Sequence[int], keys: Floats, values: Floats) -> None:
         """Stores keys and values [tokens, kv_heads, head_dim] at block * BLOCK_SIZE + offset."""

@@ -64,6 +64,10 @@ inline float max_lane(F16 a) {
   q = _mm_max_ps(q, _mm_movehl_ps(q, q));
   return _mm_cvtss_f32(_mm_max_ss(q, _mm_movehdup_ps(q)));
 }
+inline uint32_t at_least(F16 a, F16 b) {
+  int low = _mm256_movemask_ps(_mm256_cmp_ps(a.low, b.low, _CMP_GE_OQ));
+  return static_cast<uint32_t>(_mm256_movemask_ps(_mm256_cmp_ps(a.high, b.high, _CMP_GE_OQ)) << 8 | low);
+}
 
 inline I16 izero() { return {_mm256_setzero_si256(), _mm256_setzero_si256()}; }
 inline F16 to_float(I16 a) { return {_mm256_cvtepi32_ps(a.low), _mm256_cvtepi32_ps(a.high)}; }
@@ -172,3 +176,38 @@ inline F16 load_half(const uint16_t* p) {
   return {_mm256_cvtph_ps(_mm_loadu_si128(halves)), _mm256_cvtph_ps(_mm_loadu_si128(halves + 1))};
 }
 inline void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
+
+struct D8 {
+  __m256d low, high;
+};
+
+inline D8 set1_double(double x) { return {_mm256_set1_pd(x), _mm256_set1_pd(x)}; }
+inline D8 load_double(const float* p) {
+  return {_mm256_cvtps_pd(_mm_loadu_ps(p)), _mm256_cvtps_pd(_mm_loadu_ps(p + 4))};
+}
+inline void store(double* p, D8 a) {
+  _mm256_storeu_pd(p, a.low);
+  _mm256_storeu_pd(p + 4, a.high);
+}
+inline D8 add(D8 a, D8 b) { return {_mm256_add_pd(a.low, b.low), _mm256_add_pd(a.high, b.high)}; }
+inline D8 sub(D8 a, D8 b) { return {_mm256_sub_pd(a.low, b.low), _mm256_sub_pd(a.high, b.high)}; }
+inline D8 mul(D8 a, D8 b) { return {_mm256_mul_pd(a.low, b.low), _mm256_mul_pd(a.high, b.high)}; }
+inline D8 mul_add(D8 a, D8 b, D8 c) {
+  return {_mm256_fmadd_pd(a.low, b.low, c.low), _mm256_fmadd_pd(a.high, b.high, c.high)};
+}
+inline D8 max(D8 a, D8 b) { return {_mm256_max_pd(a.low, b.low), _mm256_max_pd(a.high, b.high)}; }
+inline D8 round_even(D8 a) {
+  constexpr int kNearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+  return {_mm256_round_pd(a.low, kNearest), _mm256_round_pd(a.high, kNearest)};
+}
+// Adds n, from the low bits that it has beside 1.5 * 2^52, to the exponent bits.
+inline __m256d scale2_half(__m256d a, __m256d n) {
+  __m256i whole = _mm256_castpd_si256(_mm256_add_pd(n, _mm256_set1_pd(6755399441055744.0)));
+  return _mm256_castsi256_pd(_mm256_add_epi64(_mm256_castpd_si256(a), _mm256_slli_epi64(whole, 52)));
+}
+inline D8 scale2(D8 a, D8 n) { return {scale2_half(a.low, n.low), scale2_half(a.high, n.high)}; }
+inline double sum(D8 a) {
+  __m256d s = _mm256_add_pd(a.low, a.high);
+  __m128d q = _mm_add_pd(_mm256_castpd256_pd128(s), _mm256_extractf128_pd(s, 1));
+  return _mm_cvtsd_f64(_mm_add_sd(q, _mm_unpackhi_pd(q, q)));
+}

@@ -32,6 +32,7 @@ inline float sum(F16 a) {
   return _mm_cvtss_f32(_mm_add_ss(q, _mm_movehdup_ps(q)));
 }
 inline float max_lane(F16 a) { return _mm512_reduce_max_ps(a); }
+inline uint32_t at_least(F16 a, F16 b) { return _mm512_cmp_ps_mask(a, b, _CMP_GE_OQ); }
 
 inline I16 izero() { return _mm512_setzero_si512(); }
 inline F16 to_float(I16 a) { return _mm512_cvtepi32_ps(a); }
@@ -86,3 +87,21 @@ inline F16 load_half(const uint16_t* p) {
   return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
 }
 inline void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
+
+using D8 = __m512d;
+
+inline D8 set1_double(double x) { return _mm512_set1_pd(x); }
+inline D8 load_double(const float* p) { return _mm512_cvtps_pd(_mm256_loadu_ps(p)); }
+inline void store(double* p, D8 a) { _mm512_storeu_pd(p, a); }
+inline D8 add(D8 a, D8 b) { return _mm512_add_pd(a, b); }
+inline D8 sub(D8 a, D8 b) { return _mm512_sub_pd(a, b); }
+inline D8 mul(D8 a, D8 b) { return _mm512_mul_pd(a, b); }
+inline D8 mul_add(D8 a, D8 b, D8 c) { return _mm512_fmadd_pd(a, b, c); }
+inline D8 max(D8 a, D8 b) { return _mm512_max_pd(a, b); }
+inline D8 round_even(D8 a) { return _mm512_roundscale_pd(a, _MM_FROUND_TO_NEAREST_INT); }
+inline D8 scale2(D8 a, D8 n) { return _mm512_scalef_pd(a, n); }
+inline double sum(D8 a) {
+  __m256d s = _mm256_add_pd(_mm512_castpd512_pd256(a), _mm512_extractf64x4_pd(a, 1));
+  __m128d q = _mm_add_pd(_mm256_castpd256_pd128(s), _mm256_extractf128_pd(s, 1));
+  return _mm_cvtsd_f64(_mm_add_sd(q, _mm_unpackhi_pd(q, q)));
+}

@@ -83,6 +83,11 @@ inline float max_lane(F16 a) {
   for (int i = 1; i < 16; i++) best = a.lane[i] > best ? a.lane[i] : best;
   return best;
 }
+inline uint32_t at_least(F16 a, F16 b) {  // bit i: whether lane i of a is at least that of b; not where either is NaN
+  uint32_t bits = 0;
+  for (int i = 0; i < 16; i++) bits |= static_cast<uint32_t>(a.lane[i] >= b.lane[i]) << i;
+  return bits;
+}
 
 inline I16 izero() { return I16{}; }
 inline F16 to_float(I16 a) {
@@ -226,3 +231,60 @@ inline F16 load_half(const uint16_t* p) {
   return r;
 }
 inline void prefetch(const void* p) { __builtin_prefetch(p); }
+
+struct D8 {  // 8 doubles
+  double lane[8];
+};
+
+inline D8 set1_double(double x) {
+  D8 r;
+  for (int i = 0; i < 8; i++) r.lane[i] = x;
+  return r;
+}
+inline D8 load_double(const float* p) {  // of 8 floats
+  D8 r;
+  for (int i = 0; i < 8; i++) r.lane[i] = p[i];
+  return r;
+}
+inline void store(double* p, D8 a) { memcpy(p, &a, sizeof a); }
+inline D8 add(D8 a, D8 b) {
+  for (int i = 0; i < 8; i++) a.lane[i] += b.lane[i];
+  return a;
+}
+inline D8 sub(D8 a, D8 b) {
+  for (int i = 0; i < 8; i++) a.lane[i] -= b.lane[i];
+  return a;
+}
+inline D8 mul(D8 a, D8 b) {
+  for (int i = 0; i < 8; i++) a.lane[i] *= b.lane[i];
+  return a;
+}
+inline D8 mul_add(D8 a, D8 b, D8 c) {  // a * b + c, rounded once or twice: levels differ
+  for (int i = 0; i < 8; i++) c.lane[i] += a.lane[i] * b.lane[i];
+  return c;
+}
+inline D8 max(D8 a, D8 b) {  // b where either is NaN
+  for (int i = 0; i < 8; i++) a.lane[i] = a.lane[i] > b.lane[i] ? a.lane[i] : b.lane[i];
+  return a;
+}
+inline D8 round_even(D8 a) {  // of lanes below 2^51
+  constexpr double kOnes = 6755399441055744.0;  // 1.5 * 2^52: whole numbers alone are beside it
+  for (int i = 0; i < 8; i++) a.lane[i] = (a.lane[i] + kOnes) - kOnes;
+  return a;
+}
+inline D8 scale2(D8 a, D8 n) {  // a * 2^n, n whole; lanes and results are normal
+  for (int i = 0; i < 8; i++) {
+    double beside = n.lane[i] + 6755399441055744.0;
+    uint64_t bits, whole;
+    memcpy(&bits, &a.lane[i], 8);
+    memcpy(&whole, &beside, 8);
+    bits += whole << 52;
+    memcpy(&a.lane[i], &bits, 8);
+  }
+  return a;
+}
+inline double sum(D8 a) {  // lane i with lane i + 4, then + 2, + 1
+  for (int half = 4; half; half /= 2)
+    for (int i = 0; i < half; i++) a.lane[i] += a.lane[i + half];
+  return a.lane[0];
+}

@@ -169,7 +169,7 @@ class Engine:
             first += len(reading.rows)
         if drawing:
             logits = self._backend.logits(hidden[drawing_rows])
-            output.draw(drawing, logits, self._backend.best(logits))
+            output.draw(drawing, logits, self._backend)
 
     def _read_prompt(self, reading: Reading, hidden: Rows, output: StepOutput) -> None:
         for start in range(0, len(hidden), _LOGIT_ROWS_AT_A_TIME):

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from services.executor import sampling
+from services.executor.backends.backend import Backend
 from services.executor.logprobs import LogprobCollector
+from services.executor.next_tokens import next_tokens
 from services.executor.slots import Slot
-from services.executor.uniform import uniform
 from services.executor.work import Work
 from services.wire.execution import StepResult
 from services.wire.message import int32_column
@@ -31,17 +31,16 @@ class StepOutput:
         self._prompt_logprobs = LogprobCollector()
 
     @np.errstate(all="ignore")
-    def draw(self, slots: Sequence[Slot], logits: LogitRows, best: npt.NDArray[np.int32]) -> None:
+    def draw(self, slots: Sequence[Slot], logits: LogitRows, backend: Backend) -> None:
         """Draws the next token of each slot and appends it there.
 
         Args:
             slots: whose tokens are drawn.
             logits: row i is that of slot i.
-            best: of each row, the id of the largest logit, of equals the smallest; -1 where one is not finite.
+            backend: made the logits.
         """
-        for slot, row, best_id in zip(slots, logits, best.tolist(), strict=True):
-            token = _next_token(slot, row, best_id) if best_id >= 0 else None
-            if token is None:
+        for slot, row, token in zip(slots, logits, next_tokens(backend, slots, logits).tolist(), strict=True):
+            if token < 0:
                 self._fail(slot)
                 continue
             index, wanted = slot.admitted.slot, slot.admitted.sampling.logprobs
@@ -100,19 +99,3 @@ def prompt_positions(work: Work) -> range:
 
 def _finite_rows(logits: LogitRows) -> npt.NDArray[np.bool_]:
     return np.asarray(np.isfinite(logits.max(axis=-1)) & np.isfinite(logits.min(axis=-1)))
-
-
-def _next_token(slot: Slot, logits: npt.NDArray[np.float32], best_id: int) -> int | None:
-    """The token at index `slot.length`; None where masks leave none."""
-    parameters = slot.admitted.sampling
-    if parameters.temperature == 0.0 and not slot.adjusts_logits:
-        return best_id
-    if slot.adjusts_logits:
-        history = sampling.History(
-            tokens=slot.tokens, prompt_length=slot.admitted.prompt_length, stop_ids=slot.stop_ids
-        )
-        logits = sampling.adjusted(logits, parameters, history)
-        if not np.isfinite(logits.max()):
-            return None
-    greedy = parameters.temperature == 0.0
-    return sampling.draw(logits, parameters, 0.0 if greedy else uniform(slot.admitted.seed, slot.length))

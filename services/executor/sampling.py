@@ -33,6 +33,15 @@ class History:
     stop_ids: frozenset[int]
 
 
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """How one token is drawn, beside the logits."""
+
+    sampling: Sampling
+    uniform: float
+    """From [0, 1); not read at temperature 0."""
+
+
 def adjusts(sampling: Sampling) -> bool:
     """Whether `adjusted` can change any logits."""
     return (

@@ -1,4 +1,4 @@
-"""What the engine asks of a back end: the forward pass over a ragged batch, and logits."""
+"""What the engine asks of a back end: the forward pass over a ragged batch, logits, and draws of tokens."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -6,6 +6,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from services.executor.sampling import Draw
 from services.executor.work import Work
 
 Rows = npt.NDArray[np.float32]
@@ -35,3 +36,17 @@ class Backend(Protocol):
 
     def best(self, logits: Rows) -> Ints:
         """Of each row, the id of the largest logit, of equals the smallest; -1 where one is not finite."""
+
+    def draw(self, logits: Rows, rows: Ints, draws: Sequence[Draw]) -> Ints:
+        """Of each draw, the token that `sampling.draw` gives; within 1e-12 of a border, either of its two tokens.
+
+        A token depends on its row and its draw alone, bit for bit.
+
+        Args:
+            logits: [any, vocabulary], some of -inf.
+            rows: [draws]: which row of `logits` each draws from.
+            draws: of `rows`.
+
+        Returns:
+            [draws]; -1 where the largest logit of a row is not finite.
+        """

@@ -7,9 +7,11 @@ import numpy.typing as npt
 
 from kernels.cpu.library import CpuLibrary, DType, Linear, NotFinite
 from kernels.cpu.model import SEQUENCE, KvCache, LinearRole, Model, ModelShape, VectorRole
+from kernels.cpu.sampling import DRAW, draw
 from services.executor.backends.backend import Ints, Rows
 from services.executor.models.config import DecoderConfig
 from services.executor.models.rotary import rotary_tables
+from services.executor.sampling import Draw
 from services.executor.weights.errors import MalformedModel
 from services.executor.weights.stored_tensor import StoredTensor, StoredWeights
 from services.executor.work import Work
@@ -48,6 +50,13 @@ class CpuBackend:
 
     def best(self, logits: Rows) -> Ints:
         return self._model.best(logits)
+
+    def draw(self, logits: Rows, rows: Ints, draws: Sequence[Draw]) -> Ints:
+        wanted = [
+            (each.sampling.temperature, each.sampling.top_p, each.sampling.min_p, each.uniform, each.sampling.top_k)
+            for each in draws
+        ]
+        return draw(logits, rows, np.array(wanted, DRAW))
 
 
 def pack_model(library: CpuLibrary, config: DecoderConfig, weights: StoredWeights, dtype: DType) -> Model:

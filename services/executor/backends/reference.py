@@ -6,10 +6,12 @@ import torch
 
 from services.executor.backends.backend import Ints, Rows
 from services.executor.backends.best import best_ids
+from services.executor.backends.drawn import drawn_ids
 from services.executor.backends.reference_batch import build_batch
 from services.executor.backends.reference_decoder import Decoder
 from services.executor.backends.reference_kv_cache import KvCache
 from services.executor.models.memory import kv_bytes_per_token
+from services.executor.sampling import Draw
 from services.executor.work import Work
 
 
@@ -35,3 +37,6 @@ class ReferenceBackend:
 
     def best(self, logits: Rows) -> Ints:
         return best_ids(logits)
+
+    def draw(self, logits: Rows, rows: Ints, draws: Sequence[Draw]) -> Ints:
+        return drawn_ids(logits, rows, draws)

@@ -38,13 +38,27 @@ void check_elementwise() {
 void check_logits() {
   for (int64_t width : {1, 17, 511, 513, 1100})
     for (float last : {9.0f, NAN, INFINITY}) {
-      Floats rows = wave(2 * width), best(2);
+      Floats rows = wave(2 * width);
       rows.back() = last;
-      std::vector<int32_t> ids(2 * 5), found(2);
-      std::vector<double> gaps{0.5, INFINITY};
+      std::vector<int32_t> found(2);
       ops().argmax(rows.data(), 2, width, found.data());
-      ops().candidates(rows.data(), 2, width, gaps.data(), 5, best.data(), found.data(), ids.data());
     }
+}
+
+void check_draws() {
+  for (int64_t width : {1, 17, 100, 511, 513, 1100}) {
+    std::vector<Candidate> candidates(static_cast<size_t>(2 * width));
+    Floats block_best(static_cast<size_t>((width + kSearchWidth - 1) / kSearchWidth));
+    for (float first : {0.0f, -INFINITY, INFINITY, NAN, 3e38f})
+      for (double temperature : {0.0, 1e-320, 0.8, 1e30})
+        for (int64_t top_k : {0, 3, 600})
+          for (double share : {1e-45, 0.5, 1.0}) {
+            Floats row = wave(width);
+            row[0] = first;
+            const Draw draw{temperature, share, share < 1.0 ? share : 0.0, 0.999, top_k};
+            ops().draw(row.data(), width, draw, {candidates.data(), block_best.data()});
+          }
+  }
 }
 
 // Bytes of a cache of which only `count` tokens of two sequences are ever written; the blocks lie one after the other.
@@ -75,6 +89,7 @@ void check_attention(const Shape& shape, int32_t count) {
 void check_rows() {
   check_elementwise();
   check_logits();
+  check_draws();
   for (int32_t is_bf16 : {0, 1})
     for (int32_t count : {1, 16, 37, 260}) {
       check_attention({6, 2, 16, is_bf16}, count);

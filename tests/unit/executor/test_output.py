@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from services.executor.backends.best import best_ids
 from services.executor.output import StepOutput, prompt_positions
 from services.executor.sampling import draw
 from services.executor.slots import Slot
@@ -11,6 +10,7 @@ from services.executor.uniform import uniform
 from services.executor.work import Work
 from services.wire.execution import AdmittedSlot, Sampling
 from services.wire.message import int32_column
+from tests.support.numpy_draws import NumpyDraws
 
 
 def slot(index=0, tokens=(5, 6, 7), prompt_length=2, token_limit=9, **parameters):
@@ -39,7 +39,7 @@ def test_each_slot_gets_the_token_that_its_own_row_draws():
     greedy, drawn = slot(0), slot(1, temperature=20.0)  # so hot that another uniform draws another token
     logits = rows(2)
     output = StepOutput()
-    output.draw([greedy, drawn], logits, best_ids(logits))
+    output.draw([greedy, drawn], logits, NumpyDraws())
     expected = [int(logits[0].argmax()), draw(logits[1], drawn.admitted.sampling, uniform(11, 3))]
     message = result(output)
     assert (message.slots.tolist(), message.counts.tolist(), message.tokens.tolist()) == ([0, 1], [1, 1], expected)
@@ -52,7 +52,7 @@ def test_a_stop_token_is_told():
     logits = rows(1)
     logits[0, 1] = 99
     output = StepOutput()
-    output.draw([slot(4)], logits, best_ids(logits))
+    output.draw([slot(4)], logits, NumpyDraws())
     assert result(output).tokens.tolist() == [1]
     assert result(output).stopped.tolist() == [4]
 
@@ -64,7 +64,7 @@ def test_a_row_that_is_not_finite_fails_its_slot_alone(poison):
     logits = rows(2)
     logits[1, 17] = poison
     output = StepOutput()
-    output.draw([good, bad], logits, best_ids(logits))
+    output.draw([good, bad], logits, NumpyDraws())
     message = result(output)
     assert (message.slots.tolist(), message.failed.tolist()) == ([0], [1])
     assert bad.ended
@@ -76,7 +76,7 @@ def test_masks_that_leave_no_token_fail_the_slot():
     impossible = slot(0, allowed_ids=int32_column([4]), banned_ids=int32_column([4]))
     output = StepOutput()
     logits = rows(1)
-    output.draw([impossible], logits, best_ids(logits))
+    output.draw([impossible], logits, NumpyDraws())
     assert result(output).failed.tolist() == [0]
 
 
@@ -84,8 +84,8 @@ def test_logprobs_are_of_the_models_own_distribution():
     """Penalties, bias and temperature change the token, not the logprobs reported."""
     logits = rows(1)
     plain, changed = StepOutput(), StepOutput()
-    plain.draw([slot(logprobs=2)], logits, best_ids(logits))
-    changed.draw([slot(logprobs=2, banned_ids=int32_column([int(logits[0].argmax())]))], logits, best_ids(logits))
+    plain.draw([slot(logprobs=2)], logits, NumpyDraws())
+    changed.draw([slot(logprobs=2, banned_ids=int32_column([int(logits[0].argmax())]))], logits, NumpyDraws())
     first, second = result(plain).logprobs, result(changed).logprobs
     assert first.top_ids.tolist() == second.top_ids.tolist()
     assert (first.ranks.tolist(), second.ranks.tolist()) == ([1], [2])
@@ -121,7 +121,7 @@ def test_a_slot_fails_once():
     logits = np.full((1, 30), np.nan, np.float32)
     output = StepOutput()
     output.add_prompt_logprobs(target, 1, logits)
-    output.draw([target], logits, best_ids(logits))
+    output.draw([target], logits, NumpyDraws())
     assert result(output).failed.tolist() == [0]
 
 
@@ -130,7 +130,7 @@ def test_an_extreme_penalty_fails_nobody(penalty):
     """What the contract allows is drawn from, without a word from numpy."""
     logits = rows(1)
     output = StepOutput()
-    output.draw([slot(0, repetition_penalty=penalty)], logits, best_ids(logits))
+    output.draw([slot(0, repetition_penalty=penalty)], logits, NumpyDraws())
     assert (result(output).slots.tolist(), result(output).failed.tolist()) == ([0], [])
 
 
@@ -139,6 +139,6 @@ def test_logits_at_the_ends_of_float32_cause_no_warning():
     logits = rows(1)
     logits[0, :2] = np.finfo(np.float32).max, np.finfo(np.float32).min
     output = StepOutput()
-    output.draw([slot(0, logprobs=30, temperature=1e-45)], logits, best_ids(logits))
+    output.draw([slot(0, logprobs=30, temperature=1e-45)], logits, NumpyDraws())
     output.add_prompt_logprobs(slot(1, prompt_logprobs=30), 1, logits)
     assert result(output).slots.tolist() == [0]

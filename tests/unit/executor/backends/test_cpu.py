@@ -6,12 +6,15 @@ import torch
 
 from kernels.cpu import library
 from services.executor.backends.cpu import CpuBackend, pack_model
+from services.executor.backends.drawn import drawn_ids
 from services.executor.backends.reference import ReferenceBackend
 from services.executor.backends.reference_decoder import Decoder
+from services.executor.sampling import Draw
 from services.executor.self_test import is_batch_invariant
 from services.executor.weights.errors import MalformedModel
 from services.executor.weights.load import load_model, open_model
 from services.executor.weights.stored_tensor import StoredTensor
+from services.wire.execution import Sampling
 from tests.support.steps import work_of
 from tests.support.tiny_model import tiny_config
 from tests.unit.executor.weights import factory
@@ -81,6 +84,17 @@ def test_only_the_wanted_rows_come_back(files):
     some = backend.forward(work, np.array([4, 36, 37], np.int32))
     assert np.array_equal(every[[4, 36, 37]], some)
     assert backend.forward(work, np.empty(0, np.int32)).shape == (0, every.shape[1])
+
+
+def test_draws_are_those_of_the_definition(files):
+    """Every parameter reaches the kernels, and each draw its row."""
+    rng = np.random.default_rng(2)
+    logits = (rng.standard_normal((5, 900)) * 2).astype(np.float32)
+    samplings = [{}, {"top_k": 7}, {"top_p": 0.3}, {"min_p": 0.2}, {"temperature": 0.0}, {"temperature": 0.3}] * 20
+    draws = [Draw(Sampling(**({"temperature": 1.1} | each)), float(rng.random())) for each in samplings]
+    rows = rng.integers(0, 5, len(draws), dtype=np.int32)
+    drawn = cpu_backend(files["Q8_0"]).draw(logits, rows, draws)
+    assert drawn.tolist() == drawn_ids(logits, rows, draws).tolist()
 
 
 class Stored:

@@ -1,0 +1,94 @@
+"""Which rows are drawn, from which logits, with which random numbers."""
+
+import numpy as np
+
+from services.executor.next_tokens import next_tokens
+from services.executor.sampling import draw
+from services.executor.slots import Slot
+from services.executor.uniform import uniform
+from services.wire.execution import AdmittedSlot, Sampling
+from services.wire.message import float32_column, int32_column
+from tests.support.numpy_draws import NumpyDraws
+
+
+class CountedDraws(NumpyDraws):
+    """Keeps what was drawn from."""
+
+    def __init__(self):
+        self.calls = []
+
+    def draw(self, logits, rows, draws):
+        self.calls.append((logits, rows.tolist()))
+        return NumpyDraws.draw(logits, rows, draws)
+
+
+def slot(seed=11, tokens=(5, 6, 7), **parameters):
+    admitted = AdmittedSlot(
+        slot=0,
+        token_ids=int32_column(tokens),
+        prompt_length=2,
+        token_limit=9,
+        blocks=int32_column(),
+        seed=seed,
+        sampling=Sampling(**parameters),
+    )
+    return Slot(admitted, (1,))
+
+
+def rows(count):
+    return np.random.default_rng(0).standard_normal((count, 30)).astype(np.float32)
+
+
+def test_greedy_slots_take_the_best_without_a_draw():
+    """Nothing is drawn where nobody has a temperature or adjusts logits."""
+    logits, backend = rows(3), CountedDraws()
+    assert next_tokens(backend, [slot(temperature=0.0)] * 3, logits).tolist() == logits.argmax(axis=1).tolist()
+    assert backend.calls == []
+
+
+def test_slots_with_a_temperature_are_drawn_together_from_the_logits_as_they_are():
+    """Each with the uniform of its seed and position; no logits are copied."""
+    logits, backend = rows(4), CountedDraws()
+    slots = [
+        slot(1, temperature=20.0),
+        slot(temperature=0.0),
+        slot(2, temperature=20.0),
+        slot(1, (3, 4), temperature=20.0),
+    ]
+    numbers = {0: uniform(1, 3), 2: uniform(2, 3), 3: uniform(1, 2)}
+    expected = logits.argmax(axis=1).tolist()
+    for row, number in numbers.items():
+        expected[row] = draw(logits[row], slots[row].admitted.sampling, number)
+    assert next_tokens(backend, slots, logits).tolist() == expected
+    ((drawn_from, drawn_rows),) = backend.calls
+    assert drawn_from is logits
+    assert drawn_rows == [0, 2, 3]
+
+
+def test_adjusted_rows_are_drawn_together_and_leave_the_logits_alone():
+    """With a temperature and without; what others are given stays the model's own."""
+    logits, backend = rows(3), CountedDraws()
+    before = logits.copy()
+    to_end = {"bias_ids": int32_column([29]), "bias_values": float32_column([100.0])}
+    banned = int32_column([int(logits[2].argmax())])
+    slots = [slot(temperature=0.8, **to_end), slot(temperature=0.0), slot(temperature=0.0, banned_ids=banned)]
+    second = int(logits[2].argsort()[-2])
+    assert next_tokens(backend, slots, logits).tolist() == [29, int(logits[1].argmax()), second]
+    assert [len(drawn_rows) for _, drawn_rows in backend.calls] == [2]
+    np.testing.assert_array_equal(logits, before)
+
+
+def test_rows_that_are_not_finite_are_not_drawn_from():
+    """Nor adjusted: they have no token, whatever their slot asks for."""
+    logits, backend = rows(3), CountedDraws()
+    logits[:, 4] = np.nan
+    slots = [slot(temperature=0.8), slot(temperature=0.0), slot(temperature=0.8, presence_penalty=1.0)]
+    assert next_tokens(backend, slots, logits).tolist() == [-1, -1, -1]
+    assert backend.calls == []
+
+
+def test_masks_that_leave_nothing_leave_no_token():
+    """Greedy or drawn."""
+    nothing = {"allowed_ids": int32_column([4]), "banned_ids": int32_column([4])}
+    slots = [slot(temperature=0.8, **nothing), slot(temperature=0.0, **nothing)]
+    assert next_tokens(NumpyDraws(), slots, rows(2)).tolist() == [-1, -1]
