@@ -78,7 +78,7 @@ check: $(VENV)/dev.stamp  ## ruff, mypy --strict, import-linter, stale stubs
 bench: $(VENV)/dev.stamp  ## run every benchmark; results in benchmarks/results
 	$(BIN)/python -m benchmarks $(ARGS)
 
-bench-%: $(VENV)/dev.stamp  ## run one benchmark: scheduler, engine, stream, kernels or batching
+bench-%: $(VENV)/dev.stamp  ## run one benchmark: scheduler, engine, kernels, threads, stream or batching
 	$(BIN)/python -m benchmarks $*
 
 bench-peers: $(VENV)/dev.stamp  ## install the peers, measure them and Headway in alternation; results in benchmarks/results/peers.json

@@ -3,19 +3,18 @@
 import time
 from collections.abc import Callable, Sequence
 from statistics import median
-from typing import Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from benchmarks.report import Row
 from services.executor.settings import ExecutorSettings
-from services.executor.threads import wait_passively
 from services.executor.weights.default_model import ensure_default_model
 from services.wire.execution import AdmittedSlot, Capacity, Reset, Sampling, StepPlan, StepResult
 from services.wire.message import int32_column
 
-BATCHES = (1, 8, 24)
+BATCHES = (1, 16, 64)
 CHUNK = 256
 PROMPT = 4 * CHUNK
 SHARED = CHUNK  # tokens of the prompt that each decoding slot begins with, computed once
@@ -39,15 +38,22 @@ class Engine(Protocol):
 
 
 def run() -> list[Row]:
-    """Loads the default model (fetched where it is not there) and measures it."""
-    wait_passively()
+    """Measures the default model on the back end that serves it."""
+    return measure(build())
+
+
+def build(backend: Literal["auto", "cpu", "reference"] = "auto") -> "Engine":
+    """The default model (fetched where it is not there), with room for this benchmark."""
     from services.executor.loading import build_engine
 
     num_blocks = PROMPT // BLOCK_SIZE + max(BATCHES) * OWN_BLOCKS
     settings = ExecutorSettings(
-        model=str(ensure_default_model()), kv_pool_tokens=num_blocks * BLOCK_SIZE, max_slots=max(BATCHES) + 1
+        model=str(ensure_default_model()),
+        backend=backend,
+        kv_pool_tokens=num_blocks * BLOCK_SIZE,
+        max_slots=max(BATCHES) + 1,
     )
-    return measure(build_engine(settings))
+    return build_engine(settings)
 
 
 def measure(

@@ -24,9 +24,9 @@ def test_rows_are_rates_and_medians_of_the_clock():
     """At half a second between reads the prefill takes that long, and so does each decode step."""
     rows = {row.metric: row for row in measure(Noting(), SteppingClock(500_000_000), SteppingClock(250_000_000))}
     assert rows["prefill of 1024 tokens in chunks of 256"].value == 2048
-    assert rows["decode batch 8 at context 256: step wall, median"].value == 500
-    assert rows["decode batch 8 at context 256: step CPU, median"].value == 250
-    assert rows["decode batch 8 at context 256: rate"].value == 16
+    assert rows["decode batch 16 at context 256: step wall, median"].value == 500
+    assert rows["decode batch 16 at context 256: step CPU, median"].value == 250
+    assert rows["decode batch 16 at context 256: rate"].value == 32
     assert all(row.goal is None for row in rows.values())
 
 

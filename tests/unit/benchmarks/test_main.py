@@ -33,7 +33,7 @@ def test_each_listed_benchmark_is_there():
         [sys.executable, "-m", "benchmarks", "--list"], cwd=ROOT, capture_output=True, text=True, check=True
     )
     listed = [line.split()[0] for line in done.stdout.splitlines()]
-    assert listed == list(command.BENCHMARKS) == ["scheduler", "engine", "kernels", "stream", "batching"]
+    assert listed == list(command.BENCHMARKS) == ["scheduler", "engine", "kernels", "threads", "stream", "batching"]
     assert all(callable(importlib.import_module(f"benchmarks.{name}").run) for name in listed)
 
 
@@ -42,13 +42,16 @@ def test_an_unknown_name_is_refused(capsys, ran):
     assert command.bench("engine", "nonsense") == 2
     said = capsys.readouterr().err
     assert "nonsense" in said
-    assert "scheduler, engine, kernels, stream, batching" in " ".join(said.split())
+    assert "scheduler, engine, kernels, threads, stream, batching" in " ".join(said.split())
     assert ran == []
 
 
 @pytest.mark.parametrize(
     ("names", "expected"),
-    [((), ["scheduler", "engine", "kernels", "stream", "batching"]), (("stream", "engine"), ["stream", "engine"])],
+    [
+        ((), ["scheduler", "engine", "kernels", "threads", "stream", "batching"]),
+        (("stream", "engine"), ["stream", "engine"]),
+    ],
 )
 def test_several_run_apart_and_a_failure_is_told(ran, names, expected):
     """All of them, or those named in their order; one that fails stops none, and sets the exit code."""
