@@ -9,10 +9,10 @@
 // - Candidates are found by buckets of their logits, whose weights are summed bucket by bucket, and sorted only within
 //   the bucket that the border is in.
 
-constexpr double kFaintest = 64.0;      // in temperatures below the best
-constexpr double kFirstGap = 3.0;       // how far below the best the first candidates lie; doubled until they suffice
+constexpr double kFaintest = 64.0;   // in temperatures below the best
+constexpr double kFirstGap = 3.0;    // as far below it the first candidates lie; half as much again until they suffice
 constexpr int64_t kBuckets = 256;
-constexpr int64_t kSortable = 24;       // so few are sorted at once
+constexpr int64_t kSortable = 24;    // so few are sorted at once
 
 // e^x for x in [-700, 700], with a relative error below 2e-15; exactly 1 of 0.
 inline D8 exp(D8 x) {
@@ -52,7 +52,8 @@ struct LogitRow {
   float* block_best;
   float best;
 
-  LogitRow(const float* row, int64_t count, float* room) : logits(row), width(count), block_best(room), best(-INFINITY) {
+  LogitRow(const float* row, int64_t count, float* room)
+      : logits(row), width(count), block_best(room), best(-INFINITY) {
     F16 unused = zero();
     for (int64_t i = 0; i < width; i += kSearchWidth) {
       float here = largest(logits + i, std::min(kSearchWidth, width - i), unused);
@@ -136,13 +137,18 @@ struct Border {
 
 // Candidates that stand by id, spread by their logits: all of a bucket come before all of the next.
 struct Buckets {
-  float top;
-  double scale;
+  float highest, lowest;
+  double scale = 0.0;
   int64_t counts[kBuckets] = {};
   double weights[kBuckets] = {};
 
-  Buckets(const Candidate* from, int64_t count, float highest, float lowest)
-      : top(highest), scale(static_cast<double>(kBuckets) / (static_cast<double>(highest) - static_cast<double>(lowest))) {
+  Buckets(const Candidate* from, int64_t count) : highest(from[0].logit), lowest(from[0].logit) {
+    for (int64_t i = 1; i < count; i++) {
+      highest = std::max(highest, from[i].logit);
+      lowest = std::min(lowest, from[i].logit);
+    }
+    if (are_equal()) return;
+    scale = static_cast<double>(kBuckets) / (static_cast<double>(highest) - static_cast<double>(lowest));
     for (int64_t i = 0; i < count; i++) {
       int64_t bucket = of(from[i]);
       counts[bucket]++;
@@ -150,9 +156,12 @@ struct Buckets {
     }
   }
 
+  bool are_equal() const { return highest == lowest; }
+
   // The highest is in the first, the lowest in the last: each is smaller than the whole.
   int64_t of(const Candidate& c) const {
-    return std::min(kBuckets - 1, static_cast<int64_t>((static_cast<double>(top) - static_cast<double>(c.logit)) * scale));
+    const double below = static_cast<double>(highest) - static_cast<double>(c.logit);
+    return std::min(kBuckets - 1, static_cast<int64_t>(below * scale));
   }
 
   // Adds the buckets before the one that the border is in, which it returns.
@@ -186,82 +195,84 @@ inline void sort_few(Candidate* few, int64_t count) {
   }
 }
 
-// The prefix that ends at `border`, whose count is from 1 to that of the candidates (by id; not changed). `room` holds
-// as many.
-inline Prefix prefix_to(const Border& border, const Candidate* candidates, int64_t count, Candidate* room) {
-  Prefix found{0, 0.0, -1};
-  const Candidate* from = candidates;
-  for (;;) {
-    float highest = from[0].logit, lowest = from[0].logit;
-    for (int64_t i = 1; i < count; i++) {
-      highest = std::max(highest, from[i].logit);
-      lowest = std::min(lowest, from[i].logit);
-    }
-    if (highest == lowest) break;  // ids are their order
-    if (count <= kSortable) {
-      memmove(room, from, static_cast<size_t>(count) * sizeof(Candidate));
-      sort_few(room, count);
-      from = room;
-      break;
-    }
-    const Buckets buckets(from, count, highest, lowest);
-    count = buckets.take(buckets.before(border, found), from, count, room);
-    from = room;
-  }
-  // Rounding may put the border past a bucket that it is in: then it is at its end.
-  for (int64_t i = 0; i < count; i++) {
-    found = {found.count + 1, found.weight + from[i].weight, from[i].id};
-    if (border.is_reached(found.count, found.weight)) break;
-  }
-  return found;
-}
-
-// ---- the draw
-
-// What one look at some candidates needs to know.
+// Some candidates, by id, and whether there are no others.
 struct Look {
   const Candidate* candidates;
   int64_t count;
-  Candidate* room;
-  bool is_complete;  // there are no others
+  Candidate* room;  // for as many
+  bool is_complete;
+  Buckets buckets;
 
+  Look(const Candidate* found, int64_t found_count, Candidate* free, bool complete)
+      : candidates(found), count(found_count), room(free), is_complete(complete), buckets(found, found_count) {}
+
+  // The first candidates in order, up to `most` or so much weight. At least one of them.
   Prefix to(int64_t most, double weight) const {
-    return prefix_to({std::min(most, count), weight}, candidates, count, room);
+    const Border border{std::max<int64_t>(1, std::min(most, count)), weight};
+    Prefix found{0, 0.0, -1};
+    if (buckets.are_equal() || count <= kSortable) return end(border, found, candidates, count, buckets.are_equal());
+    int64_t left = buckets.take(buckets.before(border, found), candidates, count, room);
+    for (;;) {
+      const Buckets finer(room, left);
+      if (finer.are_equal() || left <= kSortable) return end(border, found, room, left, finer.are_equal());
+      left = finer.take(finer.before(border, found), room, left, room);
+    }
   }
+
   int64_t count_from(double weight) const {
     int64_t from = 0;
     for (int64_t i = 0; i < count; i++) from += candidates[i].weight >= weight;
     return from;
   }
+
+ private:
+  // Goes through the candidates that the border is among; where it is past them by rounding, it is at their end.
+  Prefix end(const Border& border, Prefix found, const Candidate* from, int64_t left, bool are_equal) const {
+    if (!are_equal) {  // of equal ones the ids are their order
+      memmove(room, from, static_cast<size_t>(left) * sizeof(Candidate));
+      sort_few(room, left);
+      from = room;
+    }
+    for (int64_t i = 0; i < left; i++) {
+      found = {found.count + 1, found.weight + from[i].weight, from[i].id};
+      if (border.is_reached(found.count, found.weight)) break;
+    }
+    return found;
+  }
 };
 
-// How many of the candidates the filters keep, at least one; 0 where more of them have to be seen to know it. Without a
-// filter, all: INT64_MAX. `total` is read where top_k is the whole vocabulary.
-inline int64_t count_kept(const Look& look, const Draw& draw, int64_t top_k, double total) {
-  if (look.count < top_k && top_k != INT64_MAX && !look.is_complete) return 0;
-  int64_t kept = top_k;
+// ---- the draw
+
+constexpr int64_t kAll = INT64_MAX;
+
+// What the filters keep, if these candidates suffice to know it: else its count is 0. `total`: of all candidates, read
+// where top_k is kAll. Where no filter is set, kAll of them.
+inline Prefix kept_of(const Look& look, const Draw& draw, int64_t top_k, double total) {
+  const Prefix unknown{0, 0.0, -1};
+  if (look.count < top_k && top_k != kAll && !look.is_complete) return unknown;
+  Prefix kept = top_k == kAll ? Prefix{kAll, total, -1} : look.to(top_k, INFINITY);
+  bool is_known = top_k != kAll;
   if (draw.top_p < 1.0) {
-    const double needed = draw.top_p * (top_k == INT64_MAX ? total : look.to(top_k, INFINITY).weight);
-    const Prefix reached = look.to(top_k, needed);
-    if (reached.weight >= needed) kept = std::min(kept, reached.count);
+    const double needed = draw.top_p * kept.weight;
+    const Prefix reached = look.to(kept.count, needed);
+    if (reached.weight >= needed) kept = reached, is_known = true;
   }
   if (draw.min_p > 0.0) {
     const int64_t heavy = look.count_from(draw.min_p);
-    if (heavy < look.count) kept = std::min(kept, heavy);
+    if (heavy < look.count && heavy < kept.count) kept = look.to(heavy, INFINITY), is_known = true;
   }
-  if (kept != INT64_MAX) return std::max<int64_t>(1, std::min(kept, look.count));
-  if (look.is_complete) return look.count;
-  return draw.top_p < 1.0 || draw.min_p > 0.0 ? 0 : INT64_MAX;
+  if (is_known) return kept;
+  if (look.is_complete) return look.to(kAll, INFINITY);
+  return draw.top_p < 1.0 || draw.min_p > 0.0 ? unknown : kept;
 }
 
 // The drawn token; -1 where more candidates have to be seen.
 inline int32_t drawn_of(const Look& look, const Draw& draw, int64_t top_k, double total) {
-  const int64_t kept = count_kept(look, draw, top_k, total);
-  if (kept == 0) return -1;
-  const double mass = kept == INT64_MAX ? total : look.to(kept, INFINITY).weight;
-  const double target = draw.uniform * mass;
-  const Prefix reached = look.to(kept, std::nextafter(target, INFINITY));
-  return reached.weight > target || kept <= look.count ? reached.last : -1;
+  const Prefix kept = kept_of(look, draw, top_k, total);
+  if (kept.count == 0) return -1;
+  const double target = draw.uniform * kept.weight;
+  const Prefix reached = look.to(kept.count, std::nextafter(target, INFINITY));
+  return reached.weight > target || kept.count <= look.count ? reached.last : -1;
 }
 
 inline int32_t first_of_best(const LogitRow& row) {
@@ -276,17 +287,18 @@ inline int32_t draw(const float* logits, int64_t width, const Draw& draw, const 
   if (!std::isfinite(row.best)) return -1;
   if (draw.temperature == 0.0) return first_of_best(row);
   const Weigher weigh(row.best, draw.temperature);
-  const int64_t top_k = draw.top_k > 0 && draw.top_k < width ? draw.top_k : INT64_MAX;
+  const int64_t top_k = draw.top_k > 0 && draw.top_k < width ? draw.top_k : kAll;
   // Of top-p, the mass that it is a share of has no lower end of min-p's.
-  const bool min_p_ends = draw.min_p > 0.0 && (top_k == INT64_MAX || draw.top_p >= 1.0);
-  const bool needs_total = top_k == INT64_MAX && (draw.top_p < 1.0 || !min_p_ends);
+  const bool min_p_ends = draw.min_p > 0.0 && (top_k == kAll || draw.top_p >= 1.0);
+  const bool needs_total = top_k == kAll && (draw.top_p < 1.0 || !min_p_ends);
   const double total = needs_total ? total_weight(row, weigh, row.floor(kFaintest, draw.temperature)) : 0.0;
   const double last_gap = min_p_ends ? std::min(kFaintest, 1e-6 - std::log(draw.min_p)) : kFaintest;
-  for (double gap = needs_total || top_k != INT64_MAX ? kFirstGap : last_gap;; gap *= 2) {
+  for (double gap = needs_total || top_k != kAll ? kFirstGap : last_gap;; gap *= 1.5) {
     gap = std::min(gap, last_gap);
     const int64_t count = gather(row, row.floor(gap, draw.temperature), room.candidates);
     weigh_all(room.candidates, count, weigh);
-    const int32_t drawn = drawn_of({room.candidates, count, room.candidates + width, gap == last_gap}, draw, top_k, total);
+    const Look look(room.candidates, count, room.candidates + width, gap == last_gap);
+    const int32_t drawn = drawn_of(look, draw, top_k, total);
     if (drawn >= 0) return drawn;
   }
 }
