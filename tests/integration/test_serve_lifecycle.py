@@ -145,9 +145,9 @@ def test_the_default_model_is_served(tmp_path):
     """Without a flag the default model is fetched where it is not here, its numbers are told, and it answers."""
     with serve(tmp_path, fake=False) as served:
         said = served.said()
-        assert "538.1 MB in float32" in said
-        assert "46,080 bytes per token" in said
-        assert "fits 5 sequences of 2,048" in said
+        assert "96.6 MB as stored, compiled kernels" in said
+        assert "23,040 bytes per token" in said
+        assert "fits 11 sequences of 2,048" in said
         with Client(served.address) as client:
             question = [{"role": "user", "content": "What is the capital of France? Answer in one word."}]
             completion = client.complete(question, max_tokens=8, temperature=0.0)
