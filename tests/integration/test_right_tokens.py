@@ -20,7 +20,10 @@ BUDGETS = [1, 7, 15, 16, 17, 512]
 STEPS = 18
 
 
-@pytest.fixture(scope="session", params=WAYS)
+SLOW = pytest.param("reference", marks=pytest.mark.deep)
+
+
+@pytest.fixture(scope="session", params=[SLOW, *(way for way in WAYS if way != "reference")])
 def right(request, default_model, pytestconfig):
     """The model in one way to compute it, its prompts and the right answers."""
     return RightTokens(default_model, pytestconfig.cache, request.param)
