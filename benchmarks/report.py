@@ -9,6 +9,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from services.runtime.files import write_whole
+
 RESULTS = Path(__file__).parent / "results"
 _DIGITS = 5  # of a printed or written value; more would be noise
 _IN_WORDS = {None: "", True: "[green]holds", False: "[red]missed"}
@@ -47,10 +49,8 @@ def write(name: str, machine: Mapping[str, Any], rows: Sequence[Row], folder: Pa
     """Writes `<name>.json` into `folder`, whole or not at all."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}.json"
-    part = path.with_suffix(".json.tmp")
     report = {"machine": dict(machine), "rows": [row.as_dict() for row in rows]}
-    part.write_text(json.dumps(report, indent=1) + "\n")
-    part.replace(path)
+    write_whole(path, json.dumps(report, indent=1) + "\n")
     return path
 
 

@@ -9,6 +9,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Self
 
+from services.runtime.files import write_whole
+
 FORMAT = "headway-bench/1"
 
 Status = Literal["ok", "refused", "timeout", "failed"]
@@ -84,9 +86,7 @@ def document(
 
 def write(path: Path, result: Mapping[str, Any]) -> None:
     """Writes a result, whole or not at all."""
-    part = path.with_name(path.name + ".part")
-    part.write_text(json.dumps(result, allow_nan=False, separators=(",", ":")) + "\n")
-    part.replace(path)
+    write_whole(path, json.dumps(result, allow_nan=False, separators=(",", ":")) + "\n")
 
 
 def read_runs(path: Path) -> list[Run]:

@@ -4,8 +4,9 @@ import contextlib
 import hashlib
 import json
 import os
-import tempfile
 from pathlib import Path
+
+from services.runtime.files import write_whole
 
 _CHUNK_BYTES = 1 << 20
 _MAX_KEPT = 4096
@@ -42,21 +43,6 @@ def known_sha256_of(path: Path) -> str:
     return digest
 
 
-def write_atomically(path: Path, text: str) -> None:
-    """Replaces the file at `path`: a reader sees the old text or the new one, also after a crash."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name + ".")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-
-
 def _file() -> Path:
     return cache_dir() / "digests.json"
 
@@ -72,4 +58,5 @@ def _load() -> dict[str, object]:
 def _store(kept: dict[str, object]) -> None:
     # A cache directory that cannot be written costs time at the next start and nothing else.
     with contextlib.suppress(OSError):
-        write_atomically(_file(), json.dumps(kept))
+        cache_dir().mkdir(parents=True, exist_ok=True)
+        write_whole(_file(), json.dumps(kept))

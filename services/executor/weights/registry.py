@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from services.executor.weights.digests import cache_dir, write_atomically
+from services.executor.weights.digests import cache_dir
 from services.executor.weights.errors import MalformedModel
 from services.executor.weights.fields import Fields
 from services.executor.weights.json_file import read_object
 from services.executor.weights.locking import locked
+from services.runtime.files import write_whole
 
 _MAX_BYTES = 64 << 20
 
@@ -42,7 +43,7 @@ def put(record: ModelRecord) -> None:
     with locked(cache_dir() / ".models.lock"):
         records = load() | {record.name: record}
         models = {name: _as_json(each) for name, each in records.items()}
-        write_atomically(_file(), json.dumps({"models": models}, indent=1))
+        write_whole(_file(), json.dumps({"models": models}, indent=1))
 
 
 def _file() -> Path:

@@ -58,12 +58,3 @@ def test_the_cache_follows_xdg(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     for value in ("", "relative"):
         monkeypatch.setenv("XDG_CACHE_HOME", value)
         assert digests.cache_dir() == Path.home() / ".cache" / "headway"
-
-
-def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
-    """What cannot be written whole changes nothing and leaves nothing behind."""
-    path = tmp_path / "list"
-    digests.write_atomically(path, "old")
-    with pytest.raises(UnicodeEncodeError):
-        digests.write_atomically(path, "\ud800")
-    assert (path.read_text(), [each.name for each in tmp_path.iterdir()]) == ("old", ["list"])
