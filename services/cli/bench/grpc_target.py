@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Self
 
-from headway.client import AsyncClient, HeadwayError, InvalidRequest, Overloaded, Prompt, RetryPolicy
+from headway.client import AsyncClient, HeadwayError, InvalidRequest, Overloaded, Params, Prompt, RetryPolicy
 
 from services.cli.bench.result import Record
 from services.cli.bench.target import Answer, Broken, Clock, Exchange, Facts, Prompts, Refused, chat_of, ids_of, text_of
@@ -48,14 +48,8 @@ class GrpcTarget:
 
     async def send(self, request: Request, before: Sequence[Exchange], record: Record, clock: Clock) -> Answer:
         answer, length = Answer(), request.output_tokens
-        stream = self._client.generate(
-            self._prompt(request, before),
-            model=self._model,
-            min_tokens=length,
-            max_tokens=length,
-            ignore_eos=True,
-            temperature=0.0,
-        )
+        params = self._drawn(request) | Params(min_tokens=length, max_tokens=length, ignore_eos=True)
+        stream = self._client.generate(self._prompt(request, before), **params)
         try:
             async with stream:
                 async for delta in stream:
@@ -75,6 +69,10 @@ class GrpcTarget:
             raise Broken(str(error)) from None
         answer.text = stream.text
         return answer
+
+    def _drawn(self, _request: Request) -> Params:
+        """By which model, and how, an answer is drawn; its length is the workload's."""
+        return {"model": self._model, "temperature": 0.0}
 
     def _prompt(self, request: Request, before: Sequence[Exchange]) -> Prompt:
         if self._prompts == "ids":

@@ -11,6 +11,7 @@ from headway.client import HeadwayError
 from services.cli.bench.load import Load
 from services.cli.bench.result import Record, Run
 from services.cli.bench.stats import percentile
+from services.cli.bench.target import Broken
 from services.cli.bench.workload import Workload
 from services.cli.console import Failed
 from services.cli.demo import running_server
@@ -93,7 +94,7 @@ async def _load(address: str, workload: Workload, tell: Tell) -> tuple[str, Run,
             else:
                 async with target.gate():
                     run = await load.run()
-        except HeadwayError as error:
+        except (Broken, HeadwayError) as error:
             raise Failed(f"the server does not answer: {error}") from None
     for record in run.records:
         if record.status != "ok":

@@ -5,12 +5,12 @@ import math
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Self
 
-from headway.client import AsyncClient, HeadwayError, NotFound, RetryPolicy
+from headway.client import NotFound, Params
 
+from services.cli.bench.grpc_target import GrpcTarget
 from services.cli.bench.result import Record
-from services.cli.bench.target import Answer, Broken, Clock, Exchange, Facts
+from services.cli.bench.target import Answer, Clock, Exchange
 from services.cli.bench.workload import Request
 
 TEMPERATURE = 0.8
@@ -26,27 +26,16 @@ def request_id(index: int) -> str:
     return f"demo-{index}"
 
 
-class DemoTarget:
-    """A server of `headway.v1.Inference`; keeps the tokens of each answer."""
+class DemoTarget(GrpcTarget):
+    """The target of the bench, told how to draw each answer; keeps the tokens of all."""
 
     def __init__(self, address: str) -> None:
-        self._address = address
+        super().__init__(address, model="", prompts="text")
         self._clock: Clock | None = None
         self._gate_steps = 1
         self.answers: dict[int, list[int]] = {}
         self.opened_s = 0.0
         """When the gate opened, on the clock of the run; 0: before it."""
-
-    async def __aenter__(self) -> Self:
-        self._client = AsyncClient(self._address, retry=RetryPolicy(max_attempts=1))
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._client.close()
-
-    async def facts(self) -> Facts:
-        model = await self._client.model()
-        return Facts("headway gRPC", self._address, model.name, {"batch_invariant": model.batch_invariant})
 
     async def warm_up(self) -> None:
         """The first forward pass of a process takes longer than any other. Also measures how long a gate has to be."""
@@ -92,30 +81,12 @@ class DemoTarget:
     async def send(self, request: Request, before: Sequence[Exchange], record: Record, clock: Clock) -> Answer:
         assert not before, "the demo has no conversations"
         self._clock = clock
-        answer, length = Answer(), request.output_tokens
-        stream = self._client.generate(
-            request.text,
-            request_id=request_id(request.index),
-            seed=request.index,
-            temperature=TEMPERATURE,
-            min_tokens=length,
-            max_tokens=length,
-            ignore_eos=True,
-        )
-        try:
-            async with stream:
-                async for delta in stream:
-                    if delta.token_ids:
-                        record.message_s.append(clock.now_s())
-                        record.message_tokens.append(len(delta.token_ids))
-                        answer.token_ids += delta.token_ids
-                    if delta.finished is not None:
-                        usage = delta.finished.usage
-                        record.input_tokens, record.output_tokens = usage.prompt_tokens, usage.completion_tokens
-        except HeadwayError as error:
-            raise Broken(str(error)) from None
+        answer = await super().send(request, before, record, clock)
         self.answers[request.index] = answer.token_ids
         return answer
+
+    def _drawn(self, request: Request) -> Params:
+        return {"request_id": request_id(request.index), "seed": request.index, "temperature": TEMPERATURE}
 
 
 def _numbers(count: int, first: int) -> list[int]:
