@@ -19,6 +19,7 @@ from services.executor.weights.errors import UnsupportedModel
 from services.executor.weights.fields import Fields
 
 FAMILIES = ("llama", "qwen2", "qwen3")
+_SCALINGS = ("none", "linear", "yarn")
 _END_TOKENS = ("eos_token_id", "eot_token_id", "eom_token_id", "eos_token_ids")
 
 
@@ -33,7 +34,7 @@ def read_gguf_config(
         UnsupportedModel: the model is outside the supported families.
         MalformedModel: a field is missing, of the wrong type, or out of range.
     """
-    family = _family(metadata)
+    family = Fields(metadata, "GGUF").one_of("general.architecture", FAMILIES)
     fields = Fields(metadata, "GGUF", prefix=family + ".")
     if fields.integer("expert_count", 0, MAX_EXPERTS, 0) > 0:
         raise UnsupportedModel("GGUF: mixture-of-experts models are not supported yet; use a dense model")
@@ -62,14 +63,6 @@ def read_gguf_config(
         sliding_window=positions.window,
         eos_ids=_eos_ids(metadata, vocab_size),
     )
-
-
-def _family(metadata: Mapping[str, Any]) -> str:
-    family = Fields(metadata, "GGUF").text("general.architecture")
-    if family not in FAMILIES:
-        known = ", ".join(FAMILIES)
-        raise UnsupportedModel(f"GGUF: architecture {family[:40]!r} is not supported; supported: {known}")
-    return family
 
 
 def _head_dim(fields: Fields, family: str, default: int) -> int:
@@ -109,8 +102,7 @@ def _scaling(fields: Fields, divisors: tuple[float, ...], trained_length: int) -
         if kind not in ("none", "llama3") and factor != 1.0:
             raise UnsupportedModel(f"GGUF: rope_freqs together with {kind[:40]!r} scaling is not supported")
         return RopeScaling(kind="divisors", divisors=divisors)
-    if kind not in ("none", "linear", "yarn"):
-        raise UnsupportedModel(f"GGUF: rope scaling {kind[:40]!r} is not supported; supported: none, linear, yarn")
+    fields.one_of("rope.scaling.type", _SCALINGS, "none")
     if kind == "none" or factor == 1.0:
         return None
     if kind == "linear":

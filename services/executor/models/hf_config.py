@@ -19,6 +19,7 @@ from services.executor.weights.errors import UnsupportedModel
 from services.executor.weights.fields import Fields
 
 FAMILIES = ("llama", "mistral", "qwen2", "qwen3")
+_ACTIVATIONS = ("silu", "swish")  # two names for one
 _ROPE_TYPES = "default, linear, llama3, yarn"
 _QWEN3_HEAD_DIM = 128  # where the field is left out
 _MISTRAL_WINDOW = 4096  # the same
@@ -32,7 +33,7 @@ def read_hf_config(config: Mapping[str, Any]) -> DecoderConfig:
         MalformedModel: a field is missing, of the wrong type, or out of range.
     """
     fields = Fields(config, "config.json")
-    family = _family(fields)
+    family = fields.one_of("model_type", FAMILIES)
     _refuse_features(fields)
     hidden_size = fields.integer("hidden_size", 1, MAX_WIDTH)
     num_heads = fields.integer("num_attention_heads", 1, MAX_HEADS)
@@ -63,19 +64,9 @@ def read_hf_config(config: Mapping[str, Any]) -> DecoderConfig:
     )
 
 
-def _family(fields: Fields) -> str:
-    family = fields.text("model_type")
-    if family not in FAMILIES:
-        known = ", ".join(FAMILIES)
-        raise UnsupportedModel(f"config.json: model_type {family[:40]!r} is not supported; supported: {known}")
-    return family
-
-
 def _refuse_features(fields: Fields) -> None:
     for name in ("hidden_act", "hidden_activation"):
-        activation = fields.text(name, "silu")
-        if activation not in ("silu", "swish"):
-            raise UnsupportedModel(f"config.json: {name} {activation[:40]!r} is not supported; supported: silu")
+        fields.one_of(name, _ACTIVATIONS, "silu")
     for name in ("num_local_experts", "num_experts", "n_routed_experts"):
         if fields.integer(name, 0, MAX_EXPERTS, 0) > 0:
             raise UnsupportedModel(f"config.json: {name} is set, but mixture-of-experts models are not supported yet")

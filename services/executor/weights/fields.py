@@ -1,9 +1,9 @@
 """Typed, range-checked reads from a dictionary that a stranger wrote (config.json, GGUF metadata)."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
-from services.executor.weights.errors import MalformedModel
+from services.executor.weights.errors import MalformedModel, UnsupportedModel
 
 _REQUIRED = object()
 
@@ -58,6 +58,16 @@ class Fields:
         value = self._value(name, default)
         if not isinstance(value, str):
             raise self._bad(name, value, "a string")
+        return value
+
+    def one_of(self, name: str, known: Collection[str], default: Any = _REQUIRED) -> str:
+        """A string among `known`; `default` where the field is absent or null. Raises `UnsupportedModel` for another."""
+        value = self.text(name, default)
+        if value not in known:
+            shown, supported = repr(value[:40]), ", ".join(known)
+            raise UnsupportedModel(
+                f"{self._source}: {self._prefix}{name} {shown} is not supported; supported: {supported}"
+            )
         return value
 
     def token_ids(self, name: str, vocab_size: int) -> tuple[int, ...]:
