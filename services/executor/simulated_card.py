@@ -7,6 +7,7 @@ format (a BPE without merges over the byte alphabet of GPT-2), so that a router 
 import json
 from hashlib import blake2b
 
+from services.executor.weights.tokenizers_format import added_token, bpe, byte_level, tokenizer
 from services.wire.execution import ModelCard
 from services.wire.message import int32_column
 
@@ -47,45 +48,14 @@ def simulated_card(script: str, context_length: int) -> ModelCard:
 
 def byte_tokenizer_json() -> str:
     """A tokenizer with one token for each byte, in the format of the `tokenizers` library."""
-    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
-    added = [
-        {
-            "id": token_id,
-            "content": content,
-            "single_word": False,
-            "lstrip": False,
-            "rstrip": False,
-            "normalized": False,
-            "special": True,
-        }
-        for token_id, content in SPECIAL_TOKENS.items()
-    ]
+    added = [added_token(token_id, content, special=True) for token_id, content in SPECIAL_TOKENS.items()]
     vocab = {letter: byte for byte, letter in enumerate(_byte_letters())}
     vocab |= {content: token_id for token_id, content in SPECIAL_TOKENS.items()}
-    return json.dumps(
-        {
-            "version": "1.0",
-            "truncation": None,
-            "padding": None,
-            "added_tokens": added,
-            "normalizer": None,
-            "pre_tokenizer": byte_level,
-            "post_processor": None,
-            "decoder": byte_level,
-            "model": {
-                "type": "BPE",
-                "dropout": None,
-                "unk_token": None,
-                "continuing_subword_prefix": None,
-                "end_of_word_suffix": None,
-                "fuse_unk": False,
-                "byte_fallback": False,
-                "ignore_merges": False,
-                "vocab": vocab,
-                "merges": [],
-            },
-        }
+    letters = byte_level(use_regex=False)
+    whole = tokenizer(
+        added, normalizer=None, pre_tokenizer=letters, post_processor=None, decoder=letters, model=bpe(vocab, ())
     )
+    return json.dumps(whole)
 
 
 def _byte_letters() -> list[str]:

@@ -9,8 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from services.executor.weights.errors import MalformedModel, UnsupportedModel
+from services.executor.weights.errors import MalformedModel
 from services.executor.weights.fields import Fields
+from services.executor.weights.tokenizers_format import Part, added_token, bpe, byte_level, tokenizer
 
 _NORMAL, _UNKNOWN, _CONTROL, _USER_DEFINED, _UNUSED, _BYTE = range(1, 7)
 _MAX_SPLIT_WORK = 200_000_000  # characters looked at to find merges; a vocabulary of 256 k short pieces needs a tenth
@@ -62,16 +63,8 @@ def tokenizer_json(metadata: Mapping[str, Any]) -> str:
         MalformedModel: the vocabulary contradicts itself.
     """
     fields = Fields(metadata, "GGUF", prefix="tokenizer.ggml.")
-    model = fields.text("model")
-    vocabulary = _Vocabulary(fields, metadata)
-    if model == "gpt2":
-        parts = _byte_level(fields, metadata, vocabulary)
-    elif model == "llama":
-        parts = _sentencepiece(fields, metadata, vocabulary)
-    else:
-        raise UnsupportedModel(f"GGUF: tokenizer model {model[:40]!r} is not supported; supported: gpt2, llama")
-    whole = {"version": "1.0", "truncation": None, "padding": None, "added_tokens": vocabulary.added_tokens()}
-    return json.dumps(whole | parts, ensure_ascii=False)
+    make = _MODELS[fields.one_of("model", _MODELS)]
+    return json.dumps(make(fields, metadata, _Vocabulary(fields, metadata)), ensure_ascii=False)
 
 
 def special_tokens(metadata: Mapping[str, Any]) -> dict[str, str]:
@@ -96,12 +89,11 @@ class _Vocabulary:
         if "token_type" in fields:
             self.kinds = _list_of(metadata, "token_type", int, len(self.tokens))
 
-    def added_tokens(self) -> list[dict[str, Any]]:
+    def added_tokens(self) -> list[Part]:
         """Tokens that are matched as a whole: control tokens are special, user-defined ones are plain text."""
         matched_whole = (_UNKNOWN, _CONTROL, _USER_DEFINED)
-        plain = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
         return [
-            {"id": token_id, "content": token, **plain, "special": kind != _USER_DEFINED}
+            added_token(token_id, token, special=kind != _USER_DEFINED)
             for token_id, (token, kind) in enumerate(zip(self.tokens, self.kinds, strict=True))
             if kind in matched_whole and token
         ]
@@ -112,32 +104,26 @@ class _Vocabulary:
         return self.tokens[ids[0]] if ids else ""
 
 
-def _byte_level(fields: Fields, metadata: Mapping[str, Any], vocabulary: _Vocabulary) -> dict[str, Any]:
-    name = fields.text("pre")
-    splitter = _SPLITTERS.get(name)
-    if splitter is None:
-        known = ", ".join(_SPLITTERS)
-        raise UnsupportedModel(f"GGUF: pre-tokenizer {name[:40]!r} is not supported; supported: {known}")
+def _byte_level(fields: Fields, metadata: Mapping[str, Any], vocabulary: _Vocabulary) -> Part:
+    splitter = _SPLITTERS[fields.one_of("pre", _SPLITTERS)]
     merges = [_pair(merge, vocabulary.ids) for merge in _list_of(metadata, "merges", str)]
-    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
-    return {
-        "normalizer": {"type": "NFC"} if splitter.normalize else None,
-        "pre_tokenizer": {"type": "Sequence", "pretokenizers": [*_splits(splitter), _last_split(splitter, byte_level)]},
-        "post_processor": _post_processor(fields, vocabulary, splitter.adds_bos) or byte_level,
-        "decoder": byte_level,
-        "model": _bpe(vocabulary, merges, ignore_merges=splitter.whole_tokens_first),
-    }
+    letters = byte_level(use_regex=True)
+    splits = [*_splits(splitter), byte_level(use_regex=not splitter.pattern)]
+    return tokenizer(
+        vocabulary.added_tokens(),
+        normalizer={"type": "NFC"} if splitter.normalize else None,
+        pre_tokenizer={"type": "Sequence", "pretokenizers": splits},
+        post_processor=_post_processor(fields, vocabulary, splitter.adds_bos) or letters,
+        decoder=letters,
+        model=bpe(vocabulary.ids, merges, ignore_merges=splitter.whole_tokens_first),
+    )
 
 
-def _splits(splitter: _Splitter) -> Iterator[dict[str, Any]]:
+def _splits(splitter: _Splitter) -> Iterator[Part]:
     if splitter.single_digits:
         yield {"type": "Digits", "individual_digits": True}
     if splitter.pattern:
         yield {"type": "Split", "pattern": {"Regex": splitter.pattern}, "behavior": "Isolated", "invert": False}
-
-
-def _last_split(splitter: _Splitter, byte_level: dict[str, Any]) -> dict[str, Any]:
-    return byte_level | {"use_regex": not splitter.pattern}
 
 
 def _pair(merge: str, ids: Mapping[str, int]) -> tuple[str, str]:
@@ -149,7 +135,7 @@ def _pair(merge: str, ids: Mapping[str, int]) -> tuple[str, str]:
     return left, right
 
 
-def _sentencepiece(fields: Fields, metadata: Mapping[str, Any], vocabulary: _Vocabulary) -> dict[str, Any]:
+def _sentencepiece(fields: Fields, metadata: Mapping[str, Any], vocabulary: _Vocabulary) -> Part:
     scores = _list_of(metadata, "scores", float, len(vocabulary.tokens))
     has_prefix = fields.flag("add_space_prefix", True)
     spaces = {"type": "Replace", "pattern": {"String": " "}, "content": _SPACE}
@@ -157,19 +143,18 @@ def _sentencepiece(fields: Fields, metadata: Mapping[str, Any], vocabulary: _Voc
     strip = [{"type": "Strip", "content": " ", "start": 1, "stop": 0}] if has_prefix else []
     back = [{"type": "Replace", "pattern": {"String": _SPACE}, "content": " "}, {"type": "ByteFallback"}]
     unknown = vocabulary.named("unknown_token_id")
-    return {
-        "normalizer": {"type": "Sequence", "normalizers": [*prefix, spaces]},
-        "pre_tokenizer": None,
-        "post_processor": _post_processor(fields, vocabulary, adds_bos=True),
-        "decoder": {"type": "Sequence", "decoders": [*back, {"type": "Fuse"}, *strip]},
-        "model": _bpe(
-            vocabulary,
-            _merges_from_scores(vocabulary, scores),
-            unk_token=unknown or None,
-            fuse_unk=bool(unknown),
-            byte_fallback=True,
-        ),
-    }
+    merges = _merges_from_scores(vocabulary, scores)
+    return tokenizer(
+        vocabulary.added_tokens(),
+        normalizer={"type": "Sequence", "normalizers": [*prefix, spaces]},
+        pre_tokenizer=None,
+        post_processor=_post_processor(fields, vocabulary, adds_bos=True),
+        decoder={"type": "Sequence", "decoders": [*back, {"type": "Fuse"}, *strip]},
+        model=bpe(vocabulary.ids, merges, unk_token=unknown or None, fuse_unk=bool(unknown), byte_fallback=True),
+    )
+
+
+_MODELS = {"gpt2": _byte_level, "llama": _sentencepiece}
 
 
 def _merges_from_scores(vocabulary: _Vocabulary, scores: Sequence[float]) -> list[tuple[str, str]]:
@@ -189,28 +174,14 @@ def _merges_from_scores(vocabulary: _Vocabulary, scores: Sequence[float]) -> lis
     return [pair for *_, pair in ranked]
 
 
-def _bpe(vocabulary: _Vocabulary, merges: Sequence[tuple[str, str]], **options: Any) -> dict[str, Any]:
-    plain = {
-        "type": "BPE",
-        "dropout": None,
-        "unk_token": None,
-        "continuing_subword_prefix": None,
-        "end_of_word_suffix": None,
-        "fuse_unk": False,
-        "byte_fallback": False,
-        "ignore_merges": False,
-    }
-    return plain | options | {"vocab": vocabulary.ids, "merges": merges}
-
-
-def _post_processor(fields: Fields, vocabulary: _Vocabulary, adds_bos: bool) -> dict[str, Any] | None:
+def _post_processor(fields: Fields, vocabulary: _Vocabulary, adds_bos: bool) -> Part | None:
     """Puts BOS before and EOS behind a text where the file says so; None where it says neither."""
     bos = vocabulary.named("bos_token_id") if fields.flag("add_bos_token", adds_bos) else ""
     eos = vocabulary.named("eos_token_id") if fields.flag("add_eos_token", False) else ""
     if not bos and not eos:
         return None
 
-    def around(sequence: str, type_id: int) -> list[dict[str, Any]]:
+    def around(sequence: str, type_id: int) -> list[Part]:
         before = [{"SpecialToken": {"id": bos, "type_id": type_id}}] if bos else []
         behind = [{"SpecialToken": {"id": eos, "type_id": type_id}}] if eos else []
         return [*before, {"Sequence": {"id": sequence, "type_id": type_id}}, *behind]
