@@ -126,13 +126,13 @@ def read_settings(header: LogRecord) -> CoreSettings:
         if not isinstance(fields, dict) or not all(map(_fits, fields, fields.values())):
             raise InvalidLog("the log's settings are not those of a core")
         return CoreSettings(**fields)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RecursionError) as error:  # the last for brackets without end
         raise InvalidLog(f"the log's settings cannot be used: {error}") from None
 
 
 def _fits(name: str, value: object) -> bool:
     """Whether the value is of the setting's kind. An older log leaves out the settings that came later."""
-    return name in _KINDS and isinstance(value, _KINDS[name])
+    return name in _KINDS and type(value) is _KINDS[name]  # true is no number
 
 
 def replay(path: Path, watch: Watch = lambda *_: None) -> Replay:

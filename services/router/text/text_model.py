@@ -110,7 +110,7 @@ def _special_tokens(special_tokens_json: str) -> dict[str, str]:
     """The names that templates use, such as bos_token, with their text."""
     try:
         document = json.loads(special_tokens_json)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UnusableModel(f"the special tokens are not JSON: {error}") from error
     if not isinstance(document, dict):
         raise UnusableModel("the special tokens are not a JSON object")

@@ -189,6 +189,8 @@ def test_a_hostile_file_is_refused_in_words(tmp_path: Path, data: bytes, why: st
         '{"batching": "dynamic"}',
         '{"batching": 1}',
         '{"prefix_cache": "no"}',
+        '{"max_slots": true}',
+        pytest.param("[" * 100_000, id="nested without end"),
     ],
 )
 def test_settings_that_are_none_are_refused(tmp_path: Path, settings_json: str):

@@ -116,7 +116,7 @@ async def test_no_template_is_no_fault():
     model.close()
 
 
-@pytest.mark.parametrize("special_tokens_json", ["{", "[]"])
+@pytest.mark.parametrize("special_tokens_json", ["{", "[]", pytest.param("[" * 100_000, id="nested without end")])
 def test_special_tokens_that_are_no_object_are_refused(special_tokens_json):
     """The card is the model's owner's to mend."""
     with pytest.raises(UnusableModel):
