@@ -3,6 +3,7 @@
 import hashlib
 import signal
 import sys
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from cyclopts import App, Parameter
@@ -57,12 +58,8 @@ def bench(
             out.print(f"{peer.name:<20}{peer.about}", soft_wrap=True)
         return 0
     wanted, work = peers or tuple(by_name), tuple(name.upper() for name in workloads) or tuple(SHAPES)
-    for names, known in ((wanted, by_name), (work, SHAPES)):
-        if unknown := [name for name in names if name not in known]:
-            err.print(f"nothing is called {unknown[0]!r}: there are {', '.join(known)}", soft_wrap=True)
-            return ExitCode.BAD_SETTING
-    if repeats < 1:
-        err.print("repeats must be at least 1")
+    if why := _why_not(wanted, work, repeats):
+        err.print(why, soft_wrap=True)
         return ExitCode.BAD_SETTING
     signal.signal(signal.SIGTERM, _end)
     place = Place(peers_dir(), torch_index)
@@ -73,6 +70,14 @@ def bench(
     Session(chosen, trials(work, quick=quick), repeats, quick, place, journal).run()
     conclude(journal, {peer.name: peer.about for peer in chosen}, before, write=not quick)
     return 0
+
+
+def _why_not(peers: Sequence[str], workloads: Sequence[str], repeats: int) -> str:
+    """Why these cannot be measured; empty where they can."""
+    for names, known in ((peers, [peer.name for peer in PEERS]), (workloads, list(SHAPES))):
+        if unknown := [name for name in names if name not in known]:
+            return f"nothing is called {unknown[0]!r}: there are {', '.join(known)}"
+    return "" if repeats >= 1 else "repeats must be at least 1"
 
 
 def conclude(journal: Journal, peers: dict[str, str], before: machine.Pace, *, write: bool) -> None:

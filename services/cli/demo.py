@@ -1,17 +1,8 @@
 """`headway demo`: eight prompts at once, their answers as they grow, and a table of latencies."""
 
 import asyncio
-import os
-import signal
-import subprocess
-import sys
-import tempfile
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
-from types import MappingProxyType
 
 from headway.client import AsyncClient, HeadwayError
 from rich.console import Group
@@ -19,9 +10,9 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from services.cli.console import Failed, err, fail, out
+from services.cli.console import err, fail, out
+from services.cli.demo_server import make_sure, running_server
 from services.cli.timing import StreamTiming, milliseconds
-from services.runtime.settings import SUPERVISOR_PID
 
 PROMPTS = (
     "Why is the sky blue?",
@@ -34,7 +25,6 @@ PROMPTS = (
     "What do bees do in winter?",
 )
 _SHOWN_CHARACTERS = 160
-_POLL_S = 0.1
 
 
 @dataclass(slots=True)
@@ -57,13 +47,7 @@ def demo(*, address: str = "", max_tokens: int = 32, fake: bool = False) -> int:
     """
     if address:
         return stream_all(address, max_tokens)
-    from services.cli.preflight import check_installed
-
-    check_installed(fake=fake)
-    if not fake:
-        from services.cli.models import model_to_serve  # a download shows its progress here, before the server is quiet
-
-        model_to_serve("")
+    make_sure(fake=fake)
     err.print("headway: starting a server for the demo")
     with running_server(["--fake"] if fake else []) as started:
         return stream_all(started, max_tokens)
@@ -129,29 +113,3 @@ def latencies(rows: list[Row]) -> Table:
         gaps = milliseconds(timing.mean_gap_s), milliseconds(longest)
         table.add_row(row.prompt, str(timing.num_tokens), milliseconds(timing.first_s), *gaps, rate)
     return table
-
-
-@contextmanager
-def running_server(flags: list[str], environment: Mapping[str, str] = MappingProxyType({})) -> Iterator[str]:
-    """A server of our own on a free port, ended afterwards; its address. `environment`: beside what is set already."""
-    with tempfile.TemporaryDirectory() as folder:
-        ready_file, log = Path(folder) / "address", Path(folder) / "log"
-        command = [sys.executable, "-P", "-m", "services.cli.main", "serve", "--port", "0"]
-        with log.open("wb") as file:
-            server = subprocess.Popen(  # noqa: S603 - our own command
-                [*command, "--ready-file", str(ready_file), *flags],
-                env={**os.environ, **environment, SUPERVISOR_PID: str(os.getpid())},
-                process_group=0,
-                stdout=subprocess.DEVNULL,  # facts of a server that ends in seconds
-                stderr=file,  # what it says would tear the growing answers
-            )
-        try:
-            while not ready_file.exists():
-                if (status := server.poll()) is not None:
-                    sys.stderr.write(log.read_text())
-                    raise Failed(f"the demo's server did not start (exit code {status}); the reason is above")
-                time.sleep(_POLL_S)
-            yield ready_file.read_text()
-        finally:
-            server.send_signal(signal.SIGTERM)
-            server.wait()

@@ -12,7 +12,8 @@ from services.cli.bench.workload import Pace, Workload, generate
 from services.cli.console import err, out
 from services.cli.demo_batching import comparison
 from services.cli.demo_batching.measured import Measured, measure
-from services.cli.preflight import check_installed, check_written
+from services.cli.demo_server import make_sure
+from services.cli.preflight import check_written
 from services.runtime.lifecycle import BadSetting
 from services.scheduler.core.settings import BatchingMode
 
@@ -45,11 +46,7 @@ def demo_batching(
     """
     _check(n=n, slots=slots, rate=rate, price_per_hour=price_per_hour, picture=picture)
     workload = workload_of(n, rate, seed)
-    check_installed(fake=fake)
-    if not fake:
-        from services.cli.models import model_to_serve  # needs more than a fake server
-
-        model_to_serve("")  # a download shows its progress here: the servers are quiet
+    make_sure(fake=fake)
     static, continuous = (measure_with_bar(mode, workload, slots, fake=fake) for mode in MODES)
     from services.cli.demo_batching.picture import draw  # Pillow is in an extra of its own
 

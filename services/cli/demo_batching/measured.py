@@ -14,9 +14,9 @@ from services.cli.bench.stats import percentile
 from services.cli.bench.target import Broken
 from services.cli.bench.workload import Workload
 from services.cli.console import Failed
-from services.cli.demo import running_server
 from services.cli.demo_batching.target import GATE_ID, DemoTarget, request_id
 from services.cli.demo_batching.timeline import Timeline, read_timeline
+from services.cli.demo_server import running_server
 from services.scheduler.core.settings import BatchingMode
 
 TIMEOUT_S = 1800.0
