@@ -170,7 +170,7 @@ class Client(_BaseClient):
             try:
                 return unary.value_of(self._open(unary))
             except grpc.RpcError as error:
-                pause_s = unary.attempts.pause_s(unary.attempts.error_of(error))
+                pause_s = unary.pause_s(error)
             time.sleep(pause_s)
 
     def close(self) -> None:
@@ -208,7 +208,7 @@ class AsyncClient(_BaseClient):
             try:
                 return unary.value_of(await self._open(unary))
             except grpc.RpcError as error:
-                pause_s = unary.attempts.pause_s(unary.attempts.error_of(error))
+                pause_s = unary.pause_s(error)
             await asyncio.sleep(pause_s)
 
     async def close(self) -> None:
@@ -230,6 +230,9 @@ class _BaseChat:
     def _asked(self, text: str) -> list[dict[str, str]]:
         return [*self.messages, {"role": "user", "content": text}]
 
+    def _answered(self, asked: list[dict[str, str]], text: str) -> None:
+        self.messages = [*asked, {"role": "assistant", "content": text}]
+
 
 class Chat(_BaseChat):
     """A conversation for threads."""
@@ -243,7 +246,7 @@ class Chat(_BaseChat):
         messages = self._asked(text)
         with self._client.generate(messages, timeout_s=timeout_s, **params) as stream:
             yield from stream
-        self.messages = [*messages, {"role": "assistant", "content": stream.text}]
+        self._answered(messages, stream.text)
 
 
 class AsyncChat(_BaseChat):
@@ -261,7 +264,7 @@ class AsyncChat(_BaseChat):
         async with self._client.generate(messages, timeout_s=timeout_s, **params) as stream:
             async for delta in stream:
                 yield delta
-        self.messages = [*messages, {"role": "assistant", "content": stream.text}]
+        self._answered(messages, stream.text)
 
 
 def _channel_options(address: str) -> list[tuple[str, Any]]:

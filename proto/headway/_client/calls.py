@@ -24,6 +24,10 @@ class Unary(Generic[T]):
     value_of: Callable[[Any], T]  # what the caller gets of the reply
     attempts: Attempts
 
+    def pause_s(self, call: Any) -> float:
+        """How long to wait, now that `call` has failed, before it is asked again. Raises the error where it is not."""
+        return self.attempts.pause_s(self.attempts.error_of(call))
+
 
 class Calls:
     """All calls of one client."""
