@@ -4,13 +4,13 @@ Exit codes: 0 done; 1 it failed, the reason is on standard error; 2 a flag, a se
 server could not be started or broke; 130 interrupted; 141 nobody reads the output any more; 143 ended by a second SIGTERM.
 """
 
+import importlib
 import os
 import sys
 from collections.abc import Sequence
-from importlib.metadata import version
+from types import ModuleType
 
 from cyclopts import App, CycloptsError, Parameter, UnknownCommandError
-from headway.client import HeadwayError, InvalidRequest
 
 from services.cli.console import Failed, fail
 from services.runtime.lifecycle import BadSetting, ExitCode
@@ -21,10 +21,17 @@ _INSTALL = "make serve, or pip install -e '.[serve]'"
 INTERRUPTED = 130
 NOT_READ = 141  # as the shell tells of a program that SIGPIPE ended
 
+
+def _version() -> str:
+    from importlib.metadata import version  # for those who ask
+
+    return version("headway-llm")
+
+
 app = App(
     name="headway",
     help="Serves large language models, and talks to a server that does.",
-    version=lambda: version("headway-llm"),
+    version=_version,
     default_parameter=Parameter(negative=()),
     suppress_keyboard_interrupt=False,
     result_action="return_value",
@@ -52,12 +59,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; its exit code."""
     try:
         return int(app(arguments, exit_on_error=False, print_error=False) or 0)
-    except (CycloptsError, BadSetting, InvalidRequest) as error:
+    except (CycloptsError, BadSetting) as error:
         fail(_words_of(error))
         return ExitCode.BAD_SETTING
-    except (HeadwayError, Failed) as error:
-        fail(str(error))
-        return FAILED
     except ImportError as error:
         if (library := _missing_library(error)) is None:
             raise
@@ -68,9 +72,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the interpreter flushes it once more
         return NOT_READ
+    except (Failed, _client().HeadwayError) as error:  # evaluated only here, after an error
+        fail(str(error))
+        return ExitCode.BAD_SETTING if isinstance(error, _client().InvalidRequest) else FAILED
 
 
-def _words_of(error: CycloptsError | BadSetting | InvalidRequest) -> str:
+def _client() -> ModuleType:
+    """The client, for the errors that it raises. A server's processes use none, and start sooner without it."""
+    return importlib.import_module("headway.client")
+
+
+def _words_of(error: CycloptsError | BadSetting) -> str:
     if isinstance(error, UnknownCommandError):  # its own words would import every command
         return f"no command is called {' '.join(error.unused_tokens or ())!r}; see: headway --help"
     return reason_of(error) if isinstance(error, CycloptsError) else str(error)

@@ -15,7 +15,7 @@ from headway.v1 import inference_pb2 as v1
 
 from services.cli.config import ALL
 from services.cli.main import main
-from services.cli.serve import make_plan
+from services.cli.plan import make_plan
 from services.cli.serve_settings import ServeSettings
 from services.cli.settings_page import page
 from services.executor.weights import registry
