@@ -28,6 +28,7 @@ MAX_ELEMENTS = 1 << 44
 ALIGNMENTS = tuple(1 << power for power in range(3, 17))
 DEFAULT_ALIGNMENT = 32
 
+_NUMBERS = {code: struct.Struct("<" + code) for code in "IQ"}
 _SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 _STRING = 8
 _ARRAY = 9
@@ -147,18 +148,20 @@ class _Scan:
         return metadata, self._place(headers, _alignment(metadata))
 
     def _take(self, num_bytes: int) -> bytes:
-        if num_bytes > self._size - self._at:
+        end = self._at + num_bytes
+        if end > self._size:
             raise MalformedModel("GGUF: the file ends inside its header; it was cut off, or its counts are wrong")
-        if self._at + num_bytes > MAX_METADATA_BYTES:
+        if end > MAX_METADATA_BYTES:
             raise MalformedModel(f"GGUF: the header is longer than {MAX_METADATA_BYTES} bytes")
         data = self._file.read(num_bytes)
         if len(data) != num_bytes:
             raise MalformedModel("GGUF: the file became shorter while it was read")
-        self._at += num_bytes
+        self._at = end
         return data
 
     def _number(self, code: str) -> Any:
-        return struct.unpack("<" + code, self._take(struct.calcsize("<" + code)))[0]
+        number = _NUMBERS[code]
+        return number.unpack(self._take(number.size))[0]
 
     def _count(self, what: str, most: int) -> int:
         count: int = self._number("Q")

@@ -2,6 +2,7 @@
 
 import math
 import struct
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
@@ -15,19 +16,27 @@ from services.executor.weights.gguf_file import GgufFile
 ROPE_DIVISORS = "rope_freqs.weight"
 
 
-def read_config(path: Path) -> DecoderConfig:
-    """The config in the header of the GGUF file at `path`; read once while the file stays as it is."""
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What is to be known of a file before it is served."""
+
+    config: DecoderConfig
+    weight_bytes: int  # of all tensors, as they are stored
+
+
+def read_header(path: Path) -> Header:
+    """The header of the GGUF file at `path`; read once while the file stays as it is."""
     try:
         stat = path.stat()
     except OSError as error:
         raise ModelNotFound(f"cannot open the GGUF file {path.name}: {error.strerror}") from error
-    return _read_config(path, stat.st_mtime_ns, stat.st_size)
+    return _read_header(path, stat.st_mtime_ns, stat.st_size)
 
 
 @lru_cache(maxsize=4)
-def _read_config(path: Path, mtime_ns: int, size: int) -> DecoderConfig:  # noqa: ARG001 (they tell files apart)
+def _read_header(path: Path, mtime_ns: int, size: int) -> Header:  # noqa: ARG001 (they tell files apart)
     with GgufFile(path) as gguf:
-        return config_of(gguf)
+        return Header(config_of(gguf), sum(tensor.num_bytes for tensor in gguf.tensors.values()))
 
 
 def config_of(gguf: GgufFile) -> DecoderConfig:

@@ -198,7 +198,7 @@ def _post_processor(fields: Fields, vocabulary: _Vocabulary, adds_bos: bool) -> 
 
 def _list_of(metadata: Mapping[str, Any], name: str, kind: type, length: int | None = None) -> list[Any]:
     values = metadata.get(f"tokenizer.ggml.{name}")
-    if not isinstance(values, list) or not all(type(value) is kind for value in values):
+    if not isinstance(values, list) or not set(map(type, values)) <= {kind}:
         raise MalformedModel(f"GGUF: tokenizer.ggml.{name} is missing or is not a list of {kind.__name__}")
     if length is not None and len(values) != length:
         raise MalformedModel(f"GGUF: tokenizer.ggml.{name} has {len(values)} items for {length} tokens")

@@ -9,7 +9,7 @@ from services.executor.models.config import DecoderConfig
 from services.executor.models.hf_config import read_hf_config
 from services.executor.weights import gguf_model, hf_model, store
 from services.executor.weights.errors import ModelNotFound
-from services.executor.weights.gguf_file import GgufFile, is_gguf
+from services.executor.weights.gguf_file import is_gguf
 from services.executor.weights.json_file import read_object
 
 
@@ -75,8 +75,7 @@ def stored_bytes(path: Path) -> int:
     """Bytes that a directory's or a GGUF file's weights take as they are stored. Raises `ModelFileError`."""
     if path.is_dir():
         return sum(file.stat().st_size for file in hf_model.weight_files(path))
-    with GgufFile(path) as gguf:
-        return sum(tensor.num_bytes for tensor in gguf.tensors.values())
+    return gguf_model.read_header(path).weight_bytes
 
 
 def read_config(path: Path) -> DecoderConfig:
@@ -86,7 +85,7 @@ def read_config(path: Path) -> DecoderConfig:
     if path.is_dir():
         return hf_model.read_config(path)
     if is_gguf(path):
-        return gguf_model.read_config(path)
+        return gguf_model.read_header(path).config
     if path.suffix == ".json":
         return read_hf_config(read_object(path))
     raise ModelNotFound(f"{path.name} is neither a model's directory, nor a config.json, nor a GGUF file")
