@@ -12,6 +12,8 @@ from services.runtime.settings import SUPERVISOR_PID
 HEALTHY_S = 10.0  # a child that lived so long has started well
 _FIRST_PAUSE_S = 0.2
 _MAX_PAUSE_S = 5.0
+# numpy's matrix library starts a thread for each CPU when it is imported; no process of ours multiplies with it.
+_USUAL = {"OPENBLAS_NUM_THREADS": "1"}
 
 
 @dataclass(slots=True)
@@ -40,7 +42,7 @@ class Child:
 
     def start(self, now_s: float) -> None:
         command = [sys.executable, "-P", "-m", "services.cli.main", "serve", self.name, *self.flags]
-        environment = {**self.environment, SUPERVISOR_PID: str(os.getpid())}
+        environment = {**_USUAL, **self.environment, SUPERVISOR_PID: str(os.getpid())}
         # A process group of its own: Ctrl-C reaches the supervisor alone, which ends its children in order.
         self.process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, process_group=0)  # noqa: S603
         self.started_s, self.start_again_s = now_s, None
