@@ -12,60 +12,69 @@ inline void prepare_bf16(const float* x, int64_t k, uint16_t* out) {
   memcpy(out + i, last, static_cast<size_t>((k - i + 1) / 2 * 2) * sizeof(uint16_t));
 }
 
-// A magnitude's bits, which are in the order of magnitudes; those of a NaN are larger than any number's.
-inline uint32_t magnitude_bits(float value) {
-  uint32_t bits;
-  memcpy(&bits, &value, 4);
-  return bits & 0x7fffffff;
-}
+// ---- int8: groups of 32 inputs, each with a scale
 
-// The largest magnitude of a group by its bits: those of a NaN are larger than any number's.
-inline float largest_magnitude(const float* x) {
-  uint32_t largest = 0;
-  for (int i = 0; i < kGroup; i++) {
-    uint32_t bits = magnitude_bits(x[i]);
-    largest = bits > largest ? bits : largest;
-  }
-  float magnitude;
-  memcpy(&magnitude, &largest, 4);
-  return magnitude;
-}
+struct GroupLanes {
+  F16 low, high;
+};
+inline GroupLanes magnitudes(const float* group) { return {absolute(load(group)), absolute(load(group + 16))}; }
+inline float largest_magnitude(const GroupLanes& lanes) { return max_lane(max(lanes.low, lanes.high)); }
 
-// One group of 32 as int8: x is close to scale * q, q between -127 and 127. A group with a value that is not finite gets
-// a scale that is not either, so that every output of the row is not finite; one without a value to speak of is zero.
+// One group of finite numbers as int8: x is close to scale * q, q between -127 and 127. One without a value to speak of
+// is zero.
 inline void prepare_group(const float* x, float magnitude, int8_t* q, float* scale, float* sum) {
-  constexpr float kLargest = 3.402823466e38f, kSmallest = 1e-36f;  // 127 / kSmallest is finite
-  if (!(magnitude <= kLargest) || magnitude < kSmallest) {
+  constexpr float kSmallest = 1e-36f;  // 127 / kSmallest is finite
+  if (magnitude < kSmallest) {
     memset(q, 0, kGroup);
-    *scale = *sum = magnitude <= kLargest ? 0.0f : __builtin_nanf("");
+    *scale = *sum = 0.0f;
     return;
   }
   F16 inverse = set1(127.0f / magnitude);
-  int32_t total = store_s8(q, mul(load(x), inverse)) + store_s8(q + 16, mul(load(x + 16), inverse));
+  int32_t total = store_s8(q, mul(load(x), inverse), mul(load(x + 16), inverse));
   *scale = magnitude / 127.0f;
   *sum = *scale * static_cast<float>(total);
 }
 
+// Where every number of a row that holds one that is not finite goes: no output of it is finite.
+inline void prepare_not_finite(int64_t k, int8_t* q, float* scale, float* sum, Outlier* outliers) {
+  memset(q, 0, static_cast<size_t>(k));
+  for (int64_t g = 0; g < k / kGroup; g++) scale[g] = sum[g] = __builtin_nanf("");
+  for (int i = 0; i < kOutliers; i++) outliers[i] = {0, 0.0f};
+}
+
+// Whether a sum of numbers, each times zero, met finite numbers alone.
+inline bool is_finite_check(F16 check) { return !std::isnan(sum(check)); }
+
+constexpr uint32_t kNone = UINT32_MAX;
+
 // The input of the largest magnitude in a group but `skipped`, the first of equals.
 inline uint32_t largest_input(const float* x, int64_t group, uint32_t skipped) {
-  uint32_t begin = static_cast<uint32_t>(group * kGroup), best = begin + (begin == skipped);
-  for (uint32_t i = best + 1; i < begin + kGroup; i++)
-    if (i != skipped && magnitude_bits(x[i]) > magnitude_bits(x[best])) best = i;
-  return best;
+  uint32_t begin = static_cast<uint32_t>(group * kGroup), skipped_bit = 0;
+  GroupLanes lanes = magnitudes(x + begin);
+  if (skipped - begin < unsigned{kGroup}) {  // as unsigned: false where it is before `begin`, or kNone
+    float rest[kGroup];
+    memcpy(rest, x + begin, sizeof rest);
+    rest[skipped - begin] = 0.0f;
+    lanes = magnitudes(rest);
+    skipped_bit = 1u << (skipped - begin);
+  }
+  F16 largest = set1(largest_magnitude(lanes));
+  uint32_t bits = at_least(lanes.low, largest) | at_least(lanes.high, largest) << 16;
+  return begin + static_cast<uint32_t>(__builtin_ctz(bits & ~skipped_bit));
 }
 
 // The groups of the two largest magnitudes, of equals the first; -1 where there is no second.
 struct Heights {
   int64_t first = -1, second = -1;
-  uint32_t first_bits = 0, second_bits = 0;
+  float first_magnitude = -1.0f, second_magnitude = -1.0f;
 
   void see(int64_t group, float magnitude) {
-    uint32_t bits = magnitude_bits(magnitude);
-    if (first < 0 || bits > first_bits) {
-      second = first, second_bits = first_bits;
-      first = group, first_bits = bits;
-    } else if (second < 0 || bits > second_bits) {
-      second = group, second_bits = bits;
+    if (magnitude <= second_magnitude) return;
+    if (magnitude > first_magnitude) {
+      second = first, second_magnitude = first_magnitude;
+      first = group, first_magnitude = magnitude;
+    } else {
+      second = group, second_magnitude = magnitude;
     }
   }
 };
@@ -73,10 +82,10 @@ struct Heights {
 // The two inputs of the largest magnitude: the second is in the first's group, or the largest of another.
 inline void find_outliers(const float* x, const Heights& heights, Outlier* outliers) {
   static_assert(kOutliers == 2);
-  uint32_t first = largest_input(x, heights.first, UINT32_MAX), second = largest_input(x, heights.first, first);
+  uint32_t first = largest_input(x, heights.first, kNone), second = largest_input(x, heights.first, first);
   if (heights.second >= 0) {
-    uint32_t rival = largest_input(x, heights.second, UINT32_MAX);
-    uint32_t here = magnitude_bits(x[second]), there = magnitude_bits(x[rival]);
+    uint32_t rival = largest_input(x, heights.second, kNone);
+    float here = std::fabs(x[second]), there = std::fabs(x[rival]);
     if (there > here || (there == here && rival < second)) second = rival;
   }
   outliers[0] = {std::min(first, second), x[std::min(first, second)]};
@@ -85,19 +94,23 @@ inline void find_outliers(const float* x, const Heights& heights, Outlier* outli
 
 inline void prepare_int8(const float* x, int64_t k, int8_t* q, float* scale, float* sum, Outlier* outliers) {
   Heights heights;
+  F16 check = zero();  // NaN in some lane where a number is not finite
   for (int64_t g = 0; g < k / kGroup; g++) {
-    float magnitude = largest_magnitude(x + g * kGroup);
-    heights.see(g, magnitude);
-    prepare_group(x + g * kGroup, magnitude, q + g * kGroup, scale + g, sum + g);
+    GroupLanes lanes = magnitudes(x + g * kGroup);
+    check = fma(lanes.high, zero(), fma(lanes.low, zero(), check));
+    scale[g] = largest_magnitude(lanes);
+    heights.see(g, scale[g]);
   }
+  if (!is_finite_check(check)) return prepare_not_finite(k, q, scale, sum, outliers);
   find_outliers(x, heights, outliers);
+  for (int64_t g = 0; g < k / kGroup; g++) prepare_group(x + g * kGroup, scale[g], q + g * kGroup, scale + g, sum + g);
   for (int i = 0; i < kOutliers; i++) {  // their groups again, without them
     uint32_t g = outliers[i].input / kGroup;
     float rest[kGroup];
     memcpy(rest, x + g * kGroup, sizeof rest);
     for (int j = 0; j < kOutliers; j++)
       if (outliers[j].input / kGroup == g) rest[outliers[j].input % kGroup] = 0.0f;
-    prepare_group(rest, largest_magnitude(rest), q + g * kGroup, scale + g, sum + g);
+    prepare_group(rest, largest_magnitude(magnitudes(rest)), q + g * kGroup, scale + g, sum + g);
   }
 }
 

@@ -91,22 +91,47 @@ class Step {
 
   void run(float* hidden) {
     ops().unpack_rows(*model_.embedding, batch_.token_ids, rows_, s_.x.data());
+    norm(model_.layers[0].attn_norm, *model_.layers[0].qkv);
     for (size_t i = 0; i < model_.layers.size(); i++) {
       const Layer& layer = model_.layers[i];
-      KvLayer kv{kv_.keys + i * kv_.layer_bytes, kv_.values + i * kv_.layer_bytes};
-      attend(layer, kv);
-      if (i + 1 == model_.layers.size()) keep_wanted_rows();
-      project(*layer.o, s_.attended.data(), q_width_);
+      bool last = i + 1 == model_.layers.size();
+      attend(layer, KvLayer{kv_.keys + i * kv_.layer_bytes, kv_.values + i * kv_.layer_bytes});
+      if (last) keep_wanted_rows();
+      project(layer);
+      add_and_norm(layer.mlp_norm, *layer.gate_up);
       gate(layer);
-      project(*layer.down, s_.gated.data(), c_.inner);
+      if (!last) add_and_norm(model_.layers[i + 1].attn_norm, *model_.layers[i + 1].qkv);
     }
-    ops().rms_norm(s_.x.data(), model_.final_norm.data(), c_.norm_eps, rows_, c_.hidden, hidden);
+    parallel_rows(rows_, [&](int64_t row) { add_branch(row), norm_row(model_.final_norm, row, hidden + row * c_.hidden); });
   }
 
  private:
-  // Norm, queries, keys and values, rotation, KV write; then attention into s_.attended.
+  // x, normed, becomes the input of `next`.
+  void norm(const std::vector<float>& weight, const Linear& next) {
+    s_.prepared.resize(next, rows_);
+    parallel_rows(rows_, [&](int64_t row) { norm_and_prepare(weight, next, row); });
+  }
+
+  // The same of x + branch, which x becomes.
+  void add_and_norm(const std::vector<float>& weight, const Linear& next) {
+    s_.prepared.resize(next, rows_);
+    parallel_rows(rows_, [&](int64_t row) { add_branch(row), norm_and_prepare(weight, next, row); });
+  }
+
+  void add_branch(int64_t row) { ops().add(&s_.x[row * c_.hidden], &s_.branch[row * c_.hidden], c_.hidden); }
+
+  void norm_row(const std::vector<float>& weight, int64_t row, float* out) {
+    ops().rms_norm(&s_.x[row * c_.hidden], weight.data(), c_.norm_eps, 1, c_.hidden, out);
+  }
+
+  void norm_and_prepare(const std::vector<float>& weight, const Linear& next, int64_t row) {
+    float* out = &s_.normed[row * c_.hidden];
+    norm_row(weight, row, out);
+    s_.prepared.prepare(next, out, row, 1);
+  }
+
+  // Queries, keys and values, rotation, KV write; then attention into s_.attended.
   void attend(const Layer& layer, const KvLayer& kv) {
-    normed(layer.attn_norm, *layer.qkv);
     multiply(*layer.qkv, s_.prepared.view(s_.normed.data()), rows_, s_.qkv.data());
     parallel(static_cast<int64_t>(groups_.size()), [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; i++)
@@ -120,15 +145,6 @@ class Step {
         ops().attention(shape_, kv, batch_.sequences[task.sequence], task.kv_head, task.query_begin, task.query_end,
                         s_.qkv.data(), qkv_width_, s_.attended.data(), scratch.data());
       }
-    });
-  }
-
-  void normed(const std::vector<float>& weight, const Linear& next) {
-    s_.prepared.resize(next, rows_);
-    parallel_rows(rows_, [&](int64_t row) {
-      float* out = &s_.normed[row * c_.hidden];
-      ops().rms_norm(&s_.x[row * c_.hidden], weight.data(), c_.norm_eps, 1, c_.hidden, out);
-      s_.prepared.prepare(next, out, row, 1);
     });
   }
 
@@ -146,20 +162,21 @@ class Step {
     ops().write_kv(shape_, kv, block, position % kBlockSize, key, key + kv_width_);
   }
 
-  // x += weights * input
-  void project(const Linear& weights, const float* input, int64_t width) {
-    s_.prepared.resize(weights, rows_);
-    parallel_rows(rows_, [&](int64_t row) { s_.prepared.prepare(weights, input + row * width, row, 1); });
-    multiply(weights, s_.prepared.view(input), rows_, s_.branch.data());
-    parallel_rows(rows_, [&](int64_t row) { ops().add(&s_.x[row * c_.hidden], &s_.branch[row * c_.hidden], c_.hidden); });
+  void project(const Layer& layer) {
+    s_.prepared.resize(*layer.o, rows_);
+    parallel_rows(rows_, [&](int64_t row) { s_.prepared.prepare(*layer.o, &s_.attended[row * q_width_], row, 1); });
+    multiply(*layer.o, s_.prepared.view(s_.attended.data()), rows_, s_.branch.data());
   }
 
   void gate(const Layer& layer) {
-    normed(layer.mlp_norm, *layer.gate_up);
     multiply(*layer.gate_up, s_.prepared.view(s_.normed.data()), rows_, s_.gate_up.data());
+    s_.prepared.resize(*layer.down, rows_);
     parallel_rows(rows_, [&](int64_t row) {
-      ops().silu_mul(&s_.gate_up[row * 2 * c_.inner], 1, c_.inner, &s_.gated[row * c_.inner]);
+      float* gated = &s_.gated[row * c_.inner];
+      ops().silu_mul(&s_.gate_up[row * 2 * c_.inner], 1, c_.inner, gated);
+      s_.prepared.prepare(*layer.down, gated, row, 1);
     });
+    multiply(*layer.down, s_.prepared.view(s_.gated.data()), rows_, s_.branch.data());
   }
 
   // After the last attention nobody reads the other rows.

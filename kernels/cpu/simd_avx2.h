@@ -27,6 +27,10 @@ inline F16 div(F16 a, F16 b) { return {_mm256_div_ps(a.low, b.low), _mm256_div_p
 inline F16 fma(F16 a, F16 b, F16 c) {
   return {_mm256_fmadd_ps(a.low, b.low, c.low), _mm256_fmadd_ps(a.high, b.high, c.high)};
 }
+inline F16 absolute(F16 a) {
+  __m256 sign = _mm256_set1_ps(-0.0f);
+  return {_mm256_andnot_ps(sign, a.low), _mm256_andnot_ps(sign, a.high)};
+}
 inline F16 max(F16 a, F16 b) { return {_mm256_max_ps(a.low, b.low), _mm256_max_ps(a.high, b.high)}; }
 inline F16 min(F16 a, F16 b) { return {_mm256_min_ps(a.low, b.low), _mm256_min_ps(a.high, b.high)}; }
 inline F16 round_even(F16 a) {
@@ -87,14 +91,16 @@ inline F16 load_s8(const uint8_t* p) {
   __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
   return to_float({_mm256_cvtepi8_epi32(bytes), _mm256_cvtepi8_epi32(_mm_srli_si128(bytes, 8))});
 }
-inline int32_t store_s8(int8_t* p, F16 a) {
-  __m256i words = _mm256_packs_epi32(_mm256_cvtps_epi32(a.low), _mm256_cvtps_epi32(a.high));
-  words = _mm256_permute4x64_epi64(words, 0xd8);
-  __m128i low = _mm256_castsi256_si128(words), high = _mm256_extracti128_si256(words, 1);
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm_packs_epi16(low, high));
-  __m128i pairs = _mm_madd_epi16(_mm_add_epi16(low, high), _mm_set1_epi16(1));
-  pairs = _mm_add_epi32(pairs, _mm_shuffle_epi32(pairs, 0x4e));
-  return _mm_cvtsi128_si32(_mm_add_epi32(pairs, _mm_shuffle_epi32(pairs, 0xb1)));
+inline int32_t store_s8(int8_t* p, F16 a, F16 b) {
+  __m256i words_a = _mm256_packs_epi32(_mm256_cvtps_epi32(a.low), _mm256_cvtps_epi32(a.high));
+  __m256i words_b = _mm256_packs_epi32(_mm256_cvtps_epi32(b.low), _mm256_cvtps_epi32(b.high));
+  __m256i bytes = _mm256_packs_epi16(words_a, words_b);  // by fours: of a lane 0, 8; of b 0, 8; then those of 4 and 12
+  bytes = _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), bytes);
+  __m256i pairs = _mm256_madd_epi16(_mm256_add_epi16(words_a, words_b), _mm256_set1_epi16(1));
+  __m128i four = _mm_add_epi32(_mm256_castsi256_si128(pairs), _mm256_extracti128_si256(pairs, 1));
+  four = _mm_add_epi32(four, _mm_shuffle_epi32(four, 0x4e));
+  return _mm_cvtsi128_si32(_mm_add_epi32(four, _mm_shuffle_epi32(four, 0xb1)));
 }
 
 inline B64 load_bytes(const void* p) {

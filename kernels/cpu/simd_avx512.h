@@ -18,6 +18,7 @@ inline F16 sub(F16 a, F16 b) { return _mm512_sub_ps(a, b); }
 inline F16 mul(F16 a, F16 b) { return _mm512_mul_ps(a, b); }
 inline F16 div(F16 a, F16 b) { return _mm512_div_ps(a, b); }
 inline F16 fma(F16 a, F16 b, F16 c) { return _mm512_fmadd_ps(a, b, c); }
+inline F16 absolute(F16 a) { return _mm512_abs_ps(a); }
 inline F16 max(F16 a, F16 b) { return _mm512_max_ps(a, b); }
 inline F16 min(F16 a, F16 b) { return _mm512_min_ps(a, b); }
 inline F16 round_even(F16 a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT); }
@@ -48,10 +49,11 @@ inline F16 load_u8(const uint8_t* p) {
 inline F16 load_s8(const uint8_t* p) {
   return to_float(_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
 }
-inline int32_t store_s8(int8_t* p, F16 a) {
-  __m512i whole = _mm512_cvtps_epi32(a);
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(whole));
-  return _mm512_reduce_add_epi32(whole);
+inline int32_t store_s8(int8_t* p, F16 a, F16 b) {
+  __m512i low = _mm512_cvtps_epi32(a), high = _mm512_cvtps_epi32(b);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(low));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p + 16), _mm512_cvtepi32_epi8(high));
+  return _mm512_reduce_add_epi32(_mm512_add_epi32(low, high));
 }
 
 inline B64 load_bytes(const void* p) { return {_mm512_loadu_si512(p)}; }

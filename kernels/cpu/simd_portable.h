@@ -48,6 +48,10 @@ inline F16 fma(F16 a, F16 b, F16 c) {  // a * b + c, rounded once
   for (int i = 0; i < 16; i++) c.lane[i] = std::fma(a.lane[i], b.lane[i], c.lane[i]);
   return c;
 }
+inline F16 absolute(F16 a) {
+  for (int i = 0; i < 16; i++) a.lane[i] = std::fabs(a.lane[i]);
+  return a;
+}
 inline F16 max(F16 a, F16 b) {  // b where either is NaN
   for (int i = 0; i < 16; i++) a.lane[i] = a.lane[i] > b.lane[i] ? a.lane[i] : b.lane[i];
   return a;
@@ -122,11 +126,12 @@ inline F16 load_s8(const uint8_t* p) {  // 16 signed bytes as floats
   for (int i = 0; i < 16; i++) r.lane[i] = static_cast<int8_t>(p[i]);
   return r;
 }
-// Stores each lane, rounded to nearest even, as a signed byte; returns their sum. Lanes are between -127.5 and 127.5.
-inline int32_t store_s8(int8_t* p, F16 a) {
+// Stores the lanes of a, then of b, rounded to nearest even, as signed bytes; returns their sum. Lanes are between -127.5
+// and 127.5.
+inline int32_t store_s8(int8_t* p, F16 a, F16 b) {
   int32_t total = 0;
-  for (int i = 0; i < 16; i++) {
-    p[i] = static_cast<int8_t>(std::nearbyint(a.lane[i]));
+  for (int i = 0; i < 32; i++) {
+    p[i] = static_cast<int8_t>(std::nearbyint(i < 16 ? a.lane[i] : b.lane[i - 16]));
     total += p[i];
   }
   return total;
