@@ -2,6 +2,8 @@
 
 import random
 
+import pytest
+
 from services.scheduler.core.settings import CoreSettings
 from services.scheduler.driver import Answer, Driver
 from services.wire.execution import Sampling
@@ -9,6 +11,8 @@ from services.wire.scheduling import FinishCause
 from tests.simulation.strict_engine import POISON, StrictEngine, expected_tokens
 
 ENDLESS = Sampling(temperature=0.0, ignore_eos=True)
+
+in_both = pytest.mark.parametrize("batching", ["continuous", "static"])
 
 
 def tokens(count: int, seed: int = 0) -> list[int]:
