@@ -45,13 +45,18 @@ def test_what_cannot_be_installed_is_reported_and_the_rest_measured(tmp_path, ca
     assert measured["there", "output, tokens/s"].ratio.median > 0
 
 
+@pytest.fixture(scope="module")
+def whole_journal(tmp_path_factory):
+    """The lines of a session that was not cut short."""
+    folder = tmp_path_factory.mktemp("whole")
+    session(folder).run()
+    return (folder / "journal").read_text().splitlines(keepends=True)
+
+
 @pytest.mark.parametrize("kept", [0, 1, 2, 4, 5])
-def test_a_session_that_was_cut_short_measures_what_is_missing(tmp_path, kept):
+def test_a_session_that_was_cut_short_measures_what_is_missing(tmp_path, whole_journal, kept):
     """Nothing twice, and in the end there is as much as in one that was not cut."""
-    session(tmp_path).run()
-    path = tmp_path / "journal"
-    lines = path.read_text().splitlines(keepends=True)
-    path.write_text("".join(lines[: 1 + kept]))
+    (tmp_path / "journal").write_text("".join(whole_journal[: 1 + kept]))
     again = session(tmp_path, resume=True)
     before = list(again.journal.readings)
     assert len(before) == kept
