@@ -8,7 +8,6 @@ import torch
 from headway.client import AsyncClient
 from tokenizers import Tokenizer
 
-from services.executor.weights.load import load_model
 from tests.support.oracle import Oracle
 from tests.support.prompts import prompts
 from tests.support.served import serve
@@ -46,11 +45,10 @@ async def ask(client, prompt, **params):
     return list(whole.token_ids), rows, of_prompt
 
 
-async def test_logprobs_and_prompt_logprobs_are_those_of_transformers(tmp_path, default_model):
+async def test_logprobs_and_prompt_logprobs_are_those_of_transformers(tmp_path, default_model, loaded_default_model):
     """All 24 prompts at once, greedy and at temperature 0.8: within 1e-4, ranks and best tokens included, cached or not."""
     torch.set_num_threads(1)
-    model = load_model(default_model, torch.float32)
-    asked = prompts(lambda text: Tokenizer.from_str(model.tokenizer_json).encode(text).ids)
+    asked = prompts(lambda text: Tokenizer.from_str(loaded_default_model.tokenizer_json).encode(text).ids)
     environment = {"HEADWAY_EXECUTOR_DTYPE": "float32"}
     with serve(tmp_path, "--model", str(default_model), environment=environment, fake=False) as served:
         async with AsyncClient(served.address) as client:
@@ -58,7 +56,7 @@ async def test_logprobs_and_prompt_logprobs_are_those_of_transformers(tmp_path, 
                 ask(client, prompt, temperature=0.8 * (number % 2), seed=number) for number, prompt in enumerate(asked)
             ]
             answers = await asyncio.gather(*requests)
-    oracle = Oracle(model)
+    oracle = Oracle(loaded_default_model)
     for number, (prompt, (token_ids, rows, of_prompt)) in enumerate(zip(asked, answers, strict=True)):
         right = oracle.distributions([*prompt, *token_ids])
         assert (len(of_prompt), len(rows)) == (len(prompt), len(token_ids)) == (len(prompt), 6)

@@ -16,6 +16,7 @@ pytestmark = [pytest.mark.model, pytest.mark.timeout(600)]
 
 ALL = range(24)
 BUDGETS = [1, 7, 15, 16, 17, 512]
+QUICKEST = "cpu quantized"
 # Prefill takes 3 steps at a budget of 512 and each answer MAX_TOKENS - 1 more; preempted ones a few more.
 STEPS = 18
 
@@ -24,9 +25,9 @@ SLOW = pytest.param("reference", marks=pytest.mark.deep)
 
 
 @pytest.fixture(scope="session", params=[SLOW, *(way for way in WAYS if way != "reference")])
-def right(request, default_model, pytestconfig):
+def right(request, loaded_default_model, default_model, pytestconfig):
     """The model in one way to compute it, its prompts and the right answers."""
-    return RightTokens(default_model, pytestconfig.cache, request.param)
+    return RightTokens(loaded_default_model, default_model, pytestconfig.cache, request.param)
 
 
 @pytest.fixture
@@ -125,7 +126,7 @@ def test_all_preempted_at_every_step(right, offset):
     assert sum(preempted) >= 24
 
 
-@pytest.mark.parametrize("token_budget", [7, 16, 512])
+@pytest.mark.parametrize("token_budget", [7, pytest.param(16, marks=pytest.mark.deep), 512])
 def test_some_at_once(right, sample, token_budget):
     """A sample of the prompts at once, at several token budgets."""
     right.check(right.serve(sample, token_budget=token_budget))
@@ -192,6 +193,9 @@ def test_logprobs_are_within_a_ten_thousandth_of_transformers(right, sample):
         np.testing.assert_allclose(by_position, expected.prompt_logprobs + expected.logprobs, atol=1e-4, rtol=0)
 
 
+@pytest.mark.parametrize(
+    "right", [pytest.param(way, marks=() if way == QUICKEST else pytest.mark.deep) for way in WAYS], indirect=True
+)
 def test_a_cold_burst_computes_its_common_prefix_once(right):
     """64 requests at once with one prefix of 512 tokens: it is computed once, and each tail by its own request."""
     rng = np.random.default_rng(5)

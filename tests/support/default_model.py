@@ -1,4 +1,4 @@
-"""The default model's file, for tests that are marked `model`."""
+"""The default model's file, and the model that is in it, for tests that are marked `model`."""
 
 import os
 from pathlib import Path
@@ -13,3 +13,13 @@ def default_model() -> Path:
 
     given = os.environ.get("HEADWAY_TEST_MODEL")
     return Path(given) if given else ensure_default_model()
+
+
+@pytest.fixture(scope="session")
+def loaded_default_model(default_model: Path):
+    """Its weights in float32, read once for all tests; none changes them."""
+    import torch
+
+    from services.executor.weights.load import load_model
+
+    return load_model(default_model, torch.float32)

@@ -21,7 +21,7 @@ from services.executor.backends.reference_decoder import Decoder
 from services.executor.blocks import BLOCK_SIZE
 from services.executor.engine import Engine
 from services.executor.threads import usable_cpus
-from services.executor.weights.load import load_model, open_model
+from services.executor.weights.load import open_model
 from services.executor.weights.loaded_model import LoadedModel
 from services.scheduler.core.settings import CoreSettings
 from services.scheduler.driver import Answer, Driver
@@ -80,12 +80,12 @@ WAYS = {
 class RightTokens:
     """The model, and for each prompt (by index) the oracle's greedy answer and the seeded answer of a lone run."""
 
-    def __init__(self, model_path: Path, cache: Any, way: str) -> None:
+    def __init__(self, model: LoadedModel, path: Path, cache: Any, way: str) -> None:
         """`way` is a key of `WAYS`; `cache` is pytest's, where the oracle's answers are kept from one run to the next."""
         self.way = way
         torch.set_num_threads(usable_cpus())
-        self.model = load_model(model_path, torch.float32)
-        self.is_exact, self._backend = WAYS[way](self.model, model_path)
+        self.model = model
+        self.is_exact, self._backend = WAYS[way](model, path)
         tokenizer = Tokenizer.from_str(self.model.tokenizer_json)
         self.prompts = prompts(lambda text: tokenizer.encode(text).ids)
         self._cache = cache

@@ -24,11 +24,11 @@ TEMPLATE = processors.TemplateProcessing(
 )
 
 
-def read_by_router(model, text):
-    """The tokens of a prompt that is one text, made by the router from the card alone."""
+def read_by_router(model, texts):
+    """The tokens of prompts that are one text each, made by the router from the card alone."""
     card = model.card(numerics_digest="00", batch_invariant=True)
     renderer = PromptRenderer(Tokenizer(card), None, bos_id=card.bos_id, limits=PromptLimits())
-    return renderer.render(api.PartsPrompt(parts=[api.Part(text=text)])).tolist()
+    return [renderer.render(api.PartsPrompt(parts=[api.Part(text=text)])).tolist() for text in texts]
 
 
 def adds(tokenizer, processor):
@@ -55,17 +55,17 @@ def test_a_directory_begins_texts_as_transformers_does(tmp_path: Path, family, p
     values = names | ({} if stated is None else {"add_bos_token": stated})
     (directory / "tokenizer_config.json").write_text(json.dumps(values))
     model, theirs = load_model(directory, torch.float32), AutoTokenizer.from_pretrained(directory)
-    assert [read_by_router(model, text) for text in TEXTS] == [theirs(text).input_ids for text in TEXTS]
-    assert (read_by_router(model, "hello")[0] == 256) == begins
+    ids = read_by_router(model, TEXTS)
+    assert ids == [theirs(text).input_ids for text in TEXTS]
+    assert (ids[0][0] == 256) == begins
 
 
 @pytest.mark.model
-def test_the_default_model_begins_texts_as_transformers_does(default_gguf: Path) -> None:
+def test_the_default_model_begins_texts_as_transformers_does(loaded_default_model, default_tokenizers) -> None:
     """Its file names a token and says that it is not added: a text is its own tokens and no more."""
-    model = load_model(default_gguf, torch.float32)
-    theirs = AutoTokenizer.from_pretrained(default_gguf.parent, gguf_file=default_gguf.name)
+    _, theirs = default_tokenizers
     texts = (*TEXTS, "Hello", "The capital of France is")
-    assert [read_by_router(model, text) for text in texts] == [theirs(text).input_ids for text in texts]
+    assert read_by_router(loaded_default_model, texts) == [theirs(text).input_ids for text in texts]
 
 
 def test_every_post_processor_of_the_library_is_understood() -> None:

@@ -2,7 +2,6 @@
 
 import json
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +10,6 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
 from services.executor.weights.errors import MalformedModel, UnsupportedModel
-from services.executor.weights.gguf_file import GgufFile
 from services.executor.weights.gguf_tokenizer import special_tokens, tokenizer_json
 from tests.unit.executor.weights import factory
 
@@ -36,16 +34,6 @@ TEXTS = [
 
 
 DIGITS_OF_ASCII = st.characters(exclude_categories=("Nd", "Nl", "No", "Cs"), include_characters="0123456789")
-
-
-@pytest.fixture(scope="module")
-def default_tokenizers(default_gguf: Path) -> tuple[Tokenizer, Any]:
-    """Headway's tokenizer of the default model, and transformers' conversion of the same file."""
-    from transformers import AutoTokenizer
-
-    with GgufFile(default_gguf) as file:
-        ours = Tokenizer.from_str(tokenizer_json(file.metadata))
-    return ours, AutoTokenizer.from_pretrained(default_gguf.parent, gguf_file=default_gguf.name)
 
 
 @pytest.mark.model

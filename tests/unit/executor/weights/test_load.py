@@ -13,6 +13,7 @@ from tokenizers import Tokenizer
 from services.executor.weights.errors import MalformedModel, ModelNotFound, UnsupportedModel
 from services.executor.weights.load import load_model
 from services.executor.weights.loaded_model import LoadedModel
+from tests.support.oracle import Oracle
 from tests.unit.executor.weights import factory
 
 MODULES = {
@@ -235,29 +236,9 @@ def test_a_path_that_is_no_model_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.model
-def test_the_default_model_makes_sense(default_gguf: Path) -> None:
+def test_the_default_model_makes_sense(loaded_default_model: LoadedModel) -> None:
     """The real Q4_1 file, its weights put into transformers' Llama, answers a question that needs every layer to be right."""
-    from transformers import LlamaConfig, LlamaForCausalLM
-
-    loaded = load_model(default_gguf, torch.float32)
-    config = loaded.config
-    reference = LlamaForCausalLM(
-        LlamaConfig(
-            vocab_size=config.vocab_size,
-            hidden_size=config.hidden_size,
-            intermediate_size=config.intermediate_size,
-            num_hidden_layers=config.num_layers,
-            num_attention_heads=config.num_heads,
-            num_key_value_heads=config.num_kv_heads,
-            rms_norm_eps=config.norm_eps,
-            rope_theta=config.rope_theta,
-            tie_word_embeddings=config.tie_embeddings,
-        )
-    )
-    for name, tensor in canonical(reference).items():
-        tensor.data.copy_(loaded.tensors[name])
-    tokenizer = Tokenizer.from_str(loaded.tokenizer_json)
+    tokenizer = Tokenizer.from_str(loaded_default_model.tokenizer_json)
     prompt = "<|im_start|>user\nWhat is the capital of France?<|im_end|>\n<|im_start|>assistant\n"
-    ids = torch.tensor([tokenizer.encode(prompt).ids])
-    answer = reference.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=10, do_sample=False)
-    assert "The capital of France is Paris." in tokenizer.decode(answer[0, ids.shape[1] :].tolist())
+    answer = Oracle(loaded_default_model).continuation(tokenizer.encode(prompt).ids, 10)
+    assert "The capital of France is Paris." in tokenizer.decode(answer.tokens)
