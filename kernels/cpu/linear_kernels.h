@@ -104,20 +104,30 @@ inline void multiply(const SignedGroup& group, const RowTile& tile, int64_t g, F
   }
 }
 
-// What the int8 form of the rows leaves out; after the groups, so in an order that the row alone fixes.
+// The weights of one input, of 16 outputs.
+template <class Format>
+inline F16 weights_of(const uint8_t* p, uint32_t input) {
+  constexpr size_t kRunBytes = Format::kHeadBytes + Format::kGroups * Format::kGroupBytes;
+  uint32_t g = input / unsigned{kGroup};
+  const uint8_t* head = p + g / unsigned{Format::kGroups} * kRunBytes;
+  const uint8_t* group = head + Format::kHeadBytes + g % unsigned{Format::kGroups} * size_t{Format::kGroupBytes};
+  return Format::input(Format::unpack(head, group), group, input % unsigned{kGroup});
+}
+
+// What the int8 form of the rows leaves out; after the groups, so in an order that the row alone fixes. The rows of a
+// model mostly have the same outliers: one look serves them all.
 template <class Format, int R>
 inline void add_outliers(const uint8_t* p, const RowTile& tile, F16 (&acc)[R]) {
-  constexpr int64_t kRunBytes = Format::kHeadBytes + Format::kGroups * Format::kGroupBytes;
-  HEADWAY_UNROLL
-  for (int r = 0; r < R; r++)
-    for (int i = 0; i < kOutliers; i++) {
+  for (int i = 0; i < kOutliers; i++) {
+    uint32_t input = tile.outliers[i].input;
+    F16 weights = weights_of<Format>(p, input);
+    HEADWAY_UNROLL
+    for (int r = 0; r < R; r++) {
       const Outlier& outlier = tile.outliers[r * kOutliers + i];
-      unsigned g = outlier.input / unsigned{kGroup};
-      const uint8_t* head = p + g / unsigned{Format::kGroups} * size_t{kRunBytes};
-      const uint8_t* group = head + Format::kHeadBytes + g % unsigned{Format::kGroups} * size_t{Format::kGroupBytes};
-      F16 weights = Format::input(Format::unpack(head, group), group, outlier.input % unsigned{kGroup});
+      if (outlier.input != input) weights = weights_of<Format>(p, input = outlier.input);
       acc[r] = fma(weights, set1(outlier.value), acc[r]);
     }
+  }
 }
 
 template <class Format, int R>

@@ -1,18 +1,17 @@
-// The forward pass. Threads share work by rows, by output blocks, or by attention tasks; no share changes a row's bits.
+// The forward pass. Threads share work by rows, by output blocks (see part.h), or by attention tasks; no share changes a
+// row's bits.
 #include "model.h"
 
 #include <algorithm>
 #include <cstring>
 
 #include "dispatch.h"
+#include "part.h"
 #include "pool.h"
 #include "prepared_rows.h"
 
 namespace headway {
 namespace {
-
-// Rows that one thread takes at least: below this, handing them over costs more than it saves.
-constexpr int64_t kRowsPerTask = 4;
 
 // Rows [begin, end) of the step, whose keys and values go to one block. One thread writes a block: the first of its tokens
 // clears what lies behind.
@@ -40,17 +39,6 @@ struct AttentionTask {
   int32_t sequence, kv_head, query_begin, query_end;
 };
 
-template <class F>
-void parallel_rows(int64_t rows, F each) {
-  parallel((rows + kRowsPerTask - 1) / kRowsPerTask, [&](int64_t begin, int64_t end) {
-    for (int64_t row = begin * kRowsPerTask; row < std::min(rows, end * kRowsPerTask); row++) each(row);
-  });
-}
-
-void multiply(const Linear& weights, const Activations& x, int64_t rows, float* out) {
-  parallel(weights.num_blocks(), [&](int64_t begin, int64_t end) { ops().linear(weights, x, rows, out, begin, end); });
-}
-
 std::vector<AttentionTask> attention_tasks(const Shape& shape, const Batch& batch) {
   std::vector<AttentionTask> tasks;
   int32_t tile = ops().query_tile(shape);
@@ -61,20 +49,40 @@ std::vector<AttentionTask> attention_tasks(const Shape& shape, const Batch& batc
   return tasks;
 }
 
-// Scratch of one step, kept between steps: its sizes grow with the largest batch seen.
-struct Scratch {
-  std::vector<float> x, normed, qkv, attended, gate_up, gated, branch;
+// What one thread's part of the rows is between two operations.
+struct Workspace {
+  std::vector<float> normed, gate_up, gated, branch;
+  std::vector<float> attention;
   PreparedRows prepared;
+};
 
-  void resize(const ModelConfig& c, int64_t rows) {
+void grow(std::vector<float>& values, int64_t size) {
+  if (static_cast<int64_t>(values.size()) < size) values.resize(size);
+}
+
+// Scratch of one step, kept between steps: its sizes grow with the largest batch seen. All is made before the threads
+// begin, for a task must not fail.
+struct Scratch {
+  std::vector<float> x, qkv, attended;
+  std::vector<Workspace> workspaces;  // of each thread
+
+  void resize(const Model& model, int64_t rows, int64_t rows_of_part) {
+    const ModelConfig& c = model.config;
     int64_t q = int64_t{c.heads} * c.head_dim, kv = int64_t{c.kv_heads} * c.head_dim;
-    x.resize(rows * c.hidden);
-    normed.resize(rows * c.hidden);
-    branch.resize(rows * c.hidden);
-    qkv.resize(rows * (q + 2 * kv));
-    attended.resize(rows * q);
-    gate_up.resize(rows * 2 * c.inner);
-    gated.resize(rows * c.inner);
+    grow(x, rows * c.hidden);
+    grow(qkv, rows * (q + 2 * kv));
+    grow(attended, rows * q);
+    workspaces.resize(threads());
+    for (Workspace& workspace : workspaces) {
+      grow(workspace.normed, rows_of_part * c.hidden);
+      grow(workspace.gate_up, rows_of_part * 2 * c.inner);
+      grow(workspace.gated, rows_of_part * c.inner);
+      grow(workspace.branch, rows_of_part * c.hidden);
+      grow(workspace.attention, ops().attention_scratch(model.shape()));
+      for (const Layer& layer : model.layers)
+        for (const Linear* linear : {layer.qkv, layer.o, layer.gate_up, layer.down})
+          workspace.prepared.resize(*linear, rows_of_part);
+    }
   }
 };
 
@@ -84,66 +92,93 @@ class Step {
       : model_(model), c_(model.config), batch_(batch), kv_(kv), s_(scratch), shape_(model.shape()),
         rows_(batch.num_rows), q_width_(int64_t{c_.heads} * c_.head_dim),
         kv_width_(int64_t{c_.kv_heads} * c_.head_dim), qkv_width_(q_width_ + 2 * kv_width_) {
-    s_.resize(c_, rows_);
+    s_.resize(model, rows_, Parts(rows_).most_rows());
     tasks_ = attention_tasks(shape_, batch);
     groups_ = rows_by_block(batch);
   }
 
   void run(float* hidden) {
+    const std::vector<Layer>& layers = model_.layers;
     ops().unpack_rows(*model_.embedding, batch_.token_ids, rows_, s_.x.data());
-    norm(model_.layers[0].attn_norm, *model_.layers[0].qkv);
-    for (size_t i = 0; i < model_.layers.size(); i++) {
-      const Layer& layer = model_.layers[i];
-      bool last = i + 1 == model_.layers.size();
-      attend(layer, KvLayer{kv_.keys + i * kv_.layer_bytes, kv_.values + i * kv_.layer_bytes});
-      if (last) keep_wanted_rows();
-      project(layer);
-      add_and_norm(layer.mlp_norm, *layer.gate_up);
-      gate(layer);
-      if (!last) add_and_norm(model_.layers[i + 1].attn_norm, *model_.layers[i + 1].qkv);
+    Parts(rows_).each([&](const Part& part) { enter(layers[0], part, Branch::kNone); });
+    for (size_t i = 0; i + 1 < layers.size(); i++) {
+      attend(i);
+      Parts(rows_).each([&](const Part& part) {
+        leave(layers[i], part);
+        enter(layers[i + 1], part, Branch::kAdd);
+      });
     }
-    parallel_rows(rows_, [&](int64_t row) { add_branch(row), norm_row(model_.final_norm, row, hidden + row * c_.hidden); });
+    attend(layers.size() - 1);
+    keep_wanted_rows();
+    Parts(rows_).each([&](const Part& part) {
+      leave(layers.back(), part);
+      const Workspace& w = workspace();
+      int64_t first = part.first * c_.hidden;
+      part.each_row([&](int64_t row) { norm(Branch::kAdd, w, model_.final_norm, row, &s_.x[first], hidden + first); });
+    });
   }
 
  private:
-  // x, normed, becomes the input of `next`.
-  void norm(const std::vector<float>& weight, const Linear& next) {
-    s_.prepared.resize(next, rows_);
-    parallel_rows(rows_, [&](int64_t row) { norm_and_prepare(weight, next, row); });
+  // Whether an operation begins with x += the branch that the one before has left in the workspace.
+  enum class Branch { kNone, kAdd };
+
+  Workspace& workspace() { return s_.workspaces[thread_index()]; }
+
+  // The first half of a layer, up to its attention: queries, keys and values.
+  void enter(const Layer& layer, const Part& part, Branch branch) {
+    multiply_normed(branch, layer.attn_norm, *layer.qkv, part, &s_.qkv[part.first * qkv_width_]);
   }
 
-  // The same of x + branch, which x becomes.
-  void add_and_norm(const std::vector<float>& weight, const Linear& next) {
-    s_.prepared.resize(next, rows_);
-    parallel_rows(rows_, [&](int64_t row) { add_branch(row), norm_and_prepare(weight, next, row); });
+  // The half after it, all but its last sum: x += o(attended); branch = down(silu(gate) * up).
+  void leave(const Layer& layer, const Part& part) {
+    Workspace& w = workspace();
+    const float* attended = &s_.attended[part.first * q_width_];
+    w.prepared.resize(*layer.o, part.rows);
+    part.each_row([&](int64_t row) { w.prepared.prepare(*layer.o, attended + row * q_width_, row, 1); });
+    part.multiply(*layer.o, w.prepared.view(attended), w.branch.data());
+    multiply_normed(Branch::kAdd, layer.mlp_norm, *layer.gate_up, part, w.gate_up.data());
+    w.prepared.resize(*layer.down, part.rows);
+    part.each_row([&](int64_t row) {
+      float* gated = &w.gated[row * c_.inner];
+      ops().silu_mul(&w.gate_up[row * 2 * c_.inner], 1, c_.inner, gated);
+      w.prepared.prepare(*layer.down, gated, row, 1);
+    });
+    part.multiply(*layer.down, w.prepared.view(w.gated.data()), w.branch.data());
   }
 
-  void add_branch(int64_t row) { ops().add(&s_.x[row * c_.hidden], &s_.branch[row * c_.hidden], c_.hidden); }
-
-  void norm_row(const std::vector<float>& weight, int64_t row, float* out) {
-    ops().rms_norm(&s_.x[row * c_.hidden], weight.data(), c_.norm_eps, 1, c_.hidden, out);
+  void multiply_normed(Branch branch, const std::vector<float>& norm_weight, const Linear& linear, const Part& part,
+                       float* out) {
+    Workspace& w = workspace();
+    float* x = &s_.x[part.first * c_.hidden];
+    w.prepared.resize(linear, part.rows);
+    part.each_row([&](int64_t row) {
+      norm(branch, w, norm_weight, row, x, w.normed.data());
+      w.prepared.prepare(linear, &w.normed[row * c_.hidden], row, 1);
+    });
+    part.multiply(linear, w.prepared.view(w.normed.data()), out);
   }
 
-  void norm_and_prepare(const std::vector<float>& weight, const Linear& next, int64_t row) {
-    float* out = &s_.normed[row * c_.hidden];
-    norm_row(weight, row, out);
-    s_.prepared.prepare(next, out, row, 1);
+  // A row of the part's `out` becomes that row of its x after a norm.
+  void norm(Branch branch, const Workspace& w, const std::vector<float>& weight, int64_t row, float* x, float* out) {
+    x += row * c_.hidden;
+    if (branch == Branch::kAdd) ops().add(x, &w.branch[row * c_.hidden], c_.hidden);
+    ops().rms_norm(x, weight.data(), c_.norm_eps, 1, c_.hidden, out + row * c_.hidden);
   }
 
-  // Queries, keys and values, rotation, KV write; then attention into s_.attended.
-  void attend(const Layer& layer, const KvLayer& kv) {
-    multiply(*layer.qkv, s_.prepared.view(s_.normed.data()), rows_, s_.qkv.data());
+  // Rotation and KV write of the layer's queries, keys and values, then attention into s_.attended.
+  void attend(size_t index) {
+    const Layer& layer = model_.layers[index];
+    int64_t offset = static_cast<int64_t>(index) * kv_.layer_bytes;
+    KvLayer kv{kv_.keys + offset, kv_.values + offset};
     parallel(static_cast<int64_t>(groups_.size()), [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; i++)
         for (int64_t row = groups_[i].begin; row < groups_[i].end; row++) place(layer, kv, groups_[i].block, row);
     });
     parallel(static_cast<int64_t>(tasks_.size()), [&](int64_t begin, int64_t end) {
-      static thread_local std::vector<float> scratch;
-      scratch.resize(ops().attention_scratch(shape_));
       for (int64_t i = begin; i < end; i++) {
         const AttentionTask& task = tasks_[i];
         ops().attention(shape_, kv, batch_.sequences[task.sequence], task.kv_head, task.query_begin, task.query_end,
-                        s_.qkv.data(), qkv_width_, s_.attended.data(), scratch.data());
+                        s_.qkv.data(), qkv_width_, s_.attended.data(), workspace().attention.data());
       }
     });
   }
@@ -160,23 +195,6 @@ class Step {
     const float* sin = &model_.sin[int64_t{position} * c_.head_dim / 2];
     ops().rope(query, c_.heads + c_.kv_heads, c_.head_dim, cos, sin);
     ops().write_kv(shape_, kv, block, position % kBlockSize, key, key + kv_width_);
-  }
-
-  void project(const Layer& layer) {
-    s_.prepared.resize(*layer.o, rows_);
-    parallel_rows(rows_, [&](int64_t row) { s_.prepared.prepare(*layer.o, &s_.attended[row * q_width_], row, 1); });
-    multiply(*layer.o, s_.prepared.view(s_.attended.data()), rows_, s_.branch.data());
-  }
-
-  void gate(const Layer& layer) {
-    multiply(*layer.gate_up, s_.prepared.view(s_.normed.data()), rows_, s_.gate_up.data());
-    s_.prepared.resize(*layer.down, rows_);
-    parallel_rows(rows_, [&](int64_t row) {
-      float* gated = &s_.gated[row * c_.inner];
-      ops().silu_mul(&s_.gate_up[row * 2 * c_.inner], 1, c_.inner, gated);
-      s_.prepared.prepare(*layer.down, gated, row, 1);
-    });
-    multiply(*layer.down, s_.prepared.view(s_.gated.data()), rows_, s_.branch.data());
   }
 
   // After the last attention nobody reads the other rows.
@@ -220,8 +238,9 @@ void logits(const Model& model, const float* hidden, int64_t rows, float* out) {
   PreparedRows& prepared = of_this_thread;  // in a task, the name of a thread-local means the worker's own
   int64_t width = model.config.hidden;
   prepared.resize(*model.lm_head, rows);
-  parallel_rows(rows, [&](int64_t row) { prepared.prepare(*model.lm_head, hidden + row * width, row, 1); });
-  multiply(*model.lm_head, prepared.view(hidden), rows, out);
+  Part part{0, rows, true};
+  part.each_row([&](int64_t row) { prepared.prepare(*model.lm_head, hidden + row * width, row, 1); });
+  part.multiply(*model.lm_head, prepared.view(hidden), out);
 }
 
 }  // namespace headway

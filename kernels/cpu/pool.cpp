@@ -23,6 +23,7 @@ constexpr int64_t kSharesPerThread = 8;
 constexpr int kSpins = 400;
 
 thread_local bool inside_task = false;
+thread_local int index_in_pool = 0;
 
 // A thread is inside a task for as long as this lives.
 struct InsideTask {
@@ -131,7 +132,8 @@ class Pool {
     }
   }
 
-  void worker(uint32_t seen) {
+  void worker(int index, uint32_t seen) {
+    index_in_pool = index;
     for (;;) {
       offered_.wait([&] { return stopping_.load() || generation_of(offer_.load()) != seen; });
       if (stopping_.load()) return;
@@ -144,7 +146,8 @@ class Pool {
     while (static_cast<int>(workers_.size()) < threads_ - 1) {
       uint32_t seen = generation_of(offer_.load());
       try {
-        workers_.emplace_back([this, seen] { worker(seen); });
+        int index = static_cast<int>(workers_.size()) + 1;
+        workers_.emplace_back([this, index, seen] { worker(index, seen); });
       } catch (const std::system_error&) {  // no more threads may be made: fewer do the work
         threads_ = static_cast<int>(workers_.size()) + 1;
       }
@@ -215,5 +218,7 @@ void set_threads(int count) {
 }
 
 int threads() { return pool().threads(); }
+
+int thread_index() { return index_in_pool; }
 
 }  // namespace headway

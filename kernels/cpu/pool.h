@@ -17,4 +17,7 @@ void parallel(int64_t tasks, F each) {
 void set_threads(int count);
 int threads();
 
+// Which of them this one is, in a task: 0 is the caller.
+int thread_index();
+
 }  // namespace headway

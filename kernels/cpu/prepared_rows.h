@@ -15,12 +15,12 @@ class PreparedRows {
     width_ = weights.k();
     groups_ = width_ / kGroup;
     for (Kind kind : weights.prepared_kinds()) {
-      if (kind == kBF16) bf16_.resize(rows * even());
+      if (kind == kBF16) grow(bf16_, rows * even());
       if (!is_quantized(kind)) continue;
-      q_.resize(rows * width_);
-      scale_.resize(rows * groups_);
-      sum_.resize(rows * groups_);
-      outliers_.resize(rows * kOutliers);
+      grow(q_, rows * width_);
+      grow(scale_, rows * groups_);
+      grow(sum_, rows * groups_);
+      grow(outliers_, rows * kOutliers);
     }
   }
 
@@ -38,6 +38,11 @@ class PreparedRows {
   }
 
  private:
+  template <class T>
+  static void grow(std::vector<T>& values, int64_t size) {
+    if (static_cast<int64_t>(values.size()) < size) values.resize(size);
+  }
+
   int64_t even() const { return (width_ + 1) / 2 * 2; }
 
   int64_t width_ = 0, groups_ = 0;
