@@ -27,7 +27,8 @@ class GgufStoredWeights:
         data = np.empty((rows, info.num_bytes // rows), np.uint8)
         self._gguf.read_into(info, 0, data.data)
         if layout.is_interleaved(canonical, self._config):
-            pairs = data.reshape(-1, self._config.head_dim // 2, 2, data.shape[1])
+            # Of a matrix rows change places, of a bias its numbers.
+            pairs = data.reshape(-1, self._config.head_dim // 2, 2, info.num_bytes // info.shape[0])
             data = np.ascontiguousarray(pairs.transpose(0, 2, 1, 3)).reshape(data.shape)
         return StoredTensor(info.storage.name, info.shape[-1], data)
 
