@@ -141,7 +141,7 @@ class Engine:
         if sum(item.count for item in work) > self._max_step_tokens:
             raise InvalidPlan(f"plan {plan.plan} computes more than {self._max_step_tokens} tokens")
         for item in work:
-            _check(item)
+            self._check(item)
             self._kill_if_poisoned(item)
             item.slot.computed = item.end
         return work
@@ -176,6 +176,18 @@ class Engine:
             logits = self._backend.logits(hidden[start : start + _LOGIT_ROWS_AT_A_TIME])
             output.add_prompt_logprobs(reading.slot, reading.prompt_positions[start], logits)
 
+    def _check(self, item: Work) -> None:
+        slot, end = item.slot, item.end
+        if end > slot.length:
+            raise InvalidPlan(f"slot {slot.admitted.slot} is to compute up to token {end}, but {slot.length} are known")
+        if end > slot.block_count * BLOCK_SIZE:
+            raise InvalidPlan(f"slot {slot.admitted.slot} is to compute up to token {end} in {slot.block_count} blocks")
+        if end > self._backend.num_positions:
+            raise InvalidPlan(
+                f"slot {slot.admitted.slot} is to compute up to token {end}, past context or pool, which end at "
+                f"{self._backend.num_positions}"
+            )
+
     def _kill_if_poisoned(self, item: Work) -> None:
         slot = item.slot
         draws = item.end == slot.length and slot.may_draw
@@ -189,11 +201,3 @@ def _readings(work: Sequence[Work]) -> Iterator[Reading]:
         draws = item.end == item.slot.length and item.slot.may_draw
         yield Reading(item, first_row, prompt_positions(item), draws)
         first_row += item.count
-
-
-def _check(item: Work) -> None:
-    index = item.slot.admitted.slot
-    if item.end > item.slot.length:
-        raise InvalidPlan(f"slot {index} is to compute up to token {item.end}, but {item.slot.length} are known")
-    if item.end > item.slot.block_count * BLOCK_SIZE:
-        raise InvalidPlan(f"slot {index} is to compute up to token {item.end} in {item.slot.block_count} blocks")

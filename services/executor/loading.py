@@ -5,7 +5,7 @@ from pathlib import Path
 
 from services.executor.backends.backend import Backend
 from services.executor.backends.choice import Choice, choose
-from services.executor.blocks import blocks_that_fit
+from services.executor.blocks import BLOCK_SIZE, blocks_that_fit
 from services.executor.engine import Engine
 from services.executor.models.config import DecoderConfig
 from services.executor.models.memory import kv_bytes_per_token
@@ -13,8 +13,7 @@ from services.executor.numerics import numerics_digest
 from services.executor.self_test import is_batch_invariant
 from services.executor.settings import ExecutorSettings
 from services.executor.threads import usable_cpus, wait_passively
-from services.executor.weights.load import OpenModel, load_model, open_model
-from services.executor.weights.model_description import ModelDescription
+from services.executor.weights.load import OpenModel, open_model
 from services.executor.weights.store import served_name
 from services.runtime import logging
 
@@ -24,7 +23,6 @@ _log = logging.get_logger(__name__)
 @dataclass(frozen=True, slots=True)
 class _Loaded:
     backend: Backend
-    description: ModelDescription
     numerics: tuple[str, ...]
     """What the back end's bits depend on besides weights and processor."""
 
@@ -36,16 +34,19 @@ def build_engine(settings: ExecutorSettings) -> Engine:
         ModelFileError: the model cannot be loaded.
         BadSetting: the settings ask for what there is not.
     """
+    wait_passively()  # torch reads this when it is imported, which opening a directory of safetensors already does
     with open_model(Path(settings.model), served_name(settings.model)) as opened:
         choice = choose(settings, opened.description.config)
         if choice.missing:
             _log.warning(
                 "the slow reference back end serves, for the compiled CPU kernels cannot", reason=choice.missing
             )
-        loaded = _load_cpu(settings, choice, opened) if choice.backend == "cpu" else _load_reference(settings)
-    invariant = is_batch_invariant(loaded.backend, loaded.description.config.vocab_size)
+        load = _load_cpu if choice.backend == "cpu" else _load_reference
+        loaded = load(settings, choice, opened)
+    description = opened.description
+    invariant = is_batch_invariant(loaded.backend, description.config.vocab_size)
     digest = numerics_digest(
-        loaded.description.fingerprint,
+        description.fingerprint,
         choice.backend,
         choice.dtype,
         *loaded.numerics,
@@ -53,7 +54,7 @@ def build_engine(settings: ExecutorSettings) -> Engine:
     )
     engine = Engine(
         loaded.backend,
-        loaded.description.card(numerics_digest=digest, batch_invariant=invariant),
+        description.card(numerics_digest=digest, batch_invariant=invariant),
         max_slots=settings.max_slots,
         max_step_tokens=settings.max_step_tokens,
         kill_token=settings.armed_kill_token,
@@ -62,8 +63,8 @@ def build_engine(settings: ExecutorSettings) -> Engine:
     return engine
 
 
-def _num_blocks(settings: ExecutorSettings, config: DecoderConfig, kv_dtype: str) -> int:
-    return blocks_that_fit(kv_bytes_per_token(config, kv_dtype), settings.kv_pool_tokens, settings.kv_memory_mb)
+def _num_blocks(settings: ExecutorSettings, choice: Choice, config: DecoderConfig) -> int:
+    return blocks_that_fit(kv_bytes_per_token(config, choice.kv_dtype), settings.kv_pool_tokens, settings.kv_memory_mb)
 
 
 def _load_cpu(settings: ExecutorSettings, choice: Choice, opened: OpenModel) -> _Loaded:
@@ -73,21 +74,20 @@ def _load_cpu(settings: ExecutorSettings, choice: Choice, opened: OpenModel) -> 
     library = load()
     library.set_threads(settings.threads or usable_cpus())
     config = opened.description.config
-    model = pack_model(library, config, opened.weights, choice.dtype)
-    backend = CpuBackend(model, _num_blocks(settings, config, choice.kv_dtype))
-    return _Loaded(backend, opened.description, (library.level, library.version))
+    num_blocks = _num_blocks(settings, choice, config)
+    model = pack_model(library, config, opened.weights, choice.dtype, num_blocks * BLOCK_SIZE)
+    return _Loaded(CpuBackend(model, num_blocks), (library.level, library.version))
 
 
-def _load_reference(settings: ExecutorSettings) -> _Loaded:
-    wait_passively()  # torch reads this when it is imported
+def _load_reference(settings: ExecutorSettings, choice: Choice, opened: OpenModel) -> _Loaded:
     import torch
 
     from services.executor.backends.reference import ReferenceBackend
     from services.executor.backends.reference_decoder import Decoder
+    from services.executor.backends.reference_weights import float32_tensors
 
     torch.set_num_threads(settings.threads or usable_cpus())
-    model = load_model(Path(settings.model), torch.float32, served_name(settings.model))
-    backend = ReferenceBackend(
-        Decoder(model.config, dict(model.tensors)), _num_blocks(settings, model.config, "float32")
-    )
-    return _Loaded(backend, model, (torch.__version__, torch.backends.cpu.get_cpu_capability()))
+    config = opened.description.config
+    num_blocks = _num_blocks(settings, choice, config)
+    decoder = Decoder(config, float32_tensors(opened.weights, config), num_blocks * BLOCK_SIZE)
+    return _Loaded(ReferenceBackend(decoder, num_blocks), (torch.__version__, torch.backends.cpu.get_cpu_capability()))

@@ -4,6 +4,7 @@ import torch
 
 from services.executor.backends.reference import ReferenceBackend
 from services.executor.backends.reference_decoder import Decoder
+from services.executor.blocks import BLOCK_SIZE
 from services.executor.engine import Engine
 from services.executor.models.config import DecoderConfig
 from services.executor.weights.layout import expected_shapes
@@ -58,7 +59,7 @@ def tiny_card(config: DecoderConfig) -> ModelCard:
 def tiny_backend(num_blocks: int = 64, config: DecoderConfig | None = None) -> ReferenceBackend:
     """The reference back end with random weights."""
     config = config or tiny_config()
-    return ReferenceBackend(Decoder(config, random_tensors(config)), num_blocks)
+    return ReferenceBackend(Decoder(config, random_tensors(config), num_blocks * BLOCK_SIZE), num_blocks)
 
 
 def tiny_engine(config: DecoderConfig | None = None, **room) -> Engine:

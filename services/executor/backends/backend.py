@@ -17,6 +17,8 @@ class Backend(Protocol):
     """Owns weights and KV cache. Free blocks hold anything; results depend on each sequence alone."""
 
     num_blocks: int
+    num_positions: int
+    """A token's position lies below it: there is nothing to rotate by for others."""
     bytes_per_token: int
     """Of keys and values, over all layers."""
 

@@ -5,6 +5,7 @@ from typing import Literal
 
 from kernels.cpu import library
 from services.executor.models.config import DecoderConfig
+from services.executor.models.memory import kv_dtype
 from services.executor.settings import ExecutorSettings
 from services.runtime.lifecycle import BadSetting
 
@@ -20,7 +21,7 @@ class Choice:
     @property
     def kv_dtype(self) -> Literal["float32", "bfloat16"]:
         """The precision of keys and values."""
-        return "float32" if self.dtype == "float32" else "bfloat16"
+        return kv_dtype(self.dtype)
 
 
 def choose(settings: ExecutorSettings, config: DecoderConfig) -> Choice:

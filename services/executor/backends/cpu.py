@@ -9,8 +9,11 @@ from kernels.cpu.library import CpuLibrary, DType, Linear, NotFinite
 from kernels.cpu.model import SEQUENCE, KvCache, LinearRole, Model, ModelShape, VectorRole
 from kernels.cpu.sampling import DRAW, draw
 from services.executor.backends.backend import Ints, Rows
+from services.executor.blocks import BLOCK_SIZE
 from services.executor.models.config import DecoderConfig
-from services.executor.models.rotary import rotary_tables
+from services.executor.models.memory import kv_dtype
+from services.executor.models.positions import MAX_CONTEXT_LENGTH
+from services.executor.models.rotary import cosines, sines
 from services.executor.sampling import Draw
 from services.executor.weights.errors import MalformedModel
 from services.executor.weights.stored_tensor import StoredTensor, StoredWeights
@@ -31,7 +34,9 @@ class CpuBackend:
         self._model = model
         self.kv_cache = KvCache(model.shape, num_blocks)
         self.num_blocks = num_blocks
-        self.bytes_per_token = 2 * model.shape.num_layers * model.shape.block_bytes // 16
+        self.num_positions = model.shape.context
+        kv_bytes = self.kv_cache.keys.nbytes + self.kv_cache.values.nbytes
+        self.bytes_per_token = kv_bytes // (num_blocks * BLOCK_SIZE)
 
     def forward(self, work: Sequence[Work], wanted: Ints) -> Rows:
         counts = np.fromiter((item.count for item in work), np.int32, len(work))
@@ -59,20 +64,27 @@ class CpuBackend:
         return draw(logits, rows, np.array(wanted, DRAW))
 
 
-def pack_model(library: CpuLibrary, config: DecoderConfig, weights: StoredWeights, dtype: DType) -> Model:
+def pack_model(
+    library: CpuLibrary,
+    config: DecoderConfig,
+    weights: StoredWeights,
+    dtype: DType,
+    pool_tokens: int = MAX_CONTEXT_LENGTH,
+) -> Model:
     """Packs a model's weights for the kernels.
 
     Args:
         library: the compiled kernels.
         config: of the model.
         weights: of the model.
-        dtype: "auto" keeps each tensor as it is stored (float16 as float32); "bfloat16" and "float32" convert all.
+        dtype: "auto" keeps each tensor as it is stored; "bfloat16" and "float32" convert all.
+        pool_tokens: that the KV cache will hold; no position can pass them.
 
     Raises:
         MalformedModel: a tensor holds numbers that are not finite.
     """
     packer = _Packer(library, weights, dtype)
-    model = Model(library, model_shape(config, dtype))
+    model = Model(library, _shape(config, dtype, min(config.context_length, pool_tokens)))
     for layer in range(config.num_layers):
         for role, names in _LINEARS.items():
             model.set_linear(role, packer.linear([f"layers.{layer}.{name}" for name in names]), layer)
@@ -85,14 +97,13 @@ def pack_model(library: CpuLibrary, config: DecoderConfig, weights: StoredWeight
     model.set_linear(LinearRole.EMBEDDING, embedding)
     model.set_linear(LinearRole.LM_HEAD, embedding if config.tie_embeddings else packer.linear(["lm_head"]))
     model.set_vector(VectorRole.FINAL_NORM, packer.vector("final_norm.weight"))
-    cos, sin = rotary_tables(config)
-    model.set_vector(VectorRole.COS, cos)
-    model.set_vector(VectorRole.SIN, sin)
+    model.set_vector(VectorRole.COS, cosines(config, model.shape.context))
+    model.set_vector(VectorRole.SIN, sines(config, model.shape.context))
     return model
 
 
-def model_shape(config: DecoderConfig, dtype: DType) -> ModelShape:
-    """What the kernels are told of a model; keys and values are float32 where everything is."""
+def _shape(config: DecoderConfig, dtype: DType, num_positions: int) -> ModelShape:
+    """What the kernels are told of a model."""
     return ModelShape(
         num_layers=config.num_layers,
         hidden=config.hidden_size,
@@ -101,9 +112,9 @@ def model_shape(config: DecoderConfig, dtype: DType) -> ModelShape:
         kv_heads=config.num_kv_heads,
         head_dim=config.head_dim,
         vocab=config.vocab_size,
-        context=config.context_length,
+        context=num_positions,
         norm_eps=config.norm_eps,
-        kv_is_bf16=dtype != "float32",
+        kv_is_bf16=kv_dtype(dtype) == "bfloat16",
     )
 
 

@@ -23,6 +23,7 @@ class ReferenceBackend:
         self._heads_per_kv_head = decoder.config.num_heads // decoder.config.num_kv_heads
         self.kv_cache = KvCache(decoder.config, num_blocks)
         self.num_blocks = num_blocks
+        self.num_positions = decoder.num_positions
         self.bytes_per_token = kv_bytes_per_token(decoder.config, "float32")
 
     @torch.inference_mode()

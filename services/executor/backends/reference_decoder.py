@@ -10,7 +10,8 @@ from kernels import reference
 from services.executor.backends.reference_batch import Batch
 from services.executor.backends.reference_kv_cache import KvCache
 from services.executor.models.config import DecoderConfig
-from services.executor.models.rotary import rotary_tables
+from services.executor.models.positions import MAX_CONTEXT_LENGTH
+from services.executor.models.rotary import cosines, sines
 
 _CACHE_LINE_BYTES = 64
 
@@ -39,14 +40,22 @@ class _Layer:
 class Decoder:
     """Weights in the layout that the kernels read, and the forward pass over a batch."""
 
-    def __init__(self, config: DecoderConfig, tensors: MutableMapping[str, Tensor]) -> None:
-        """Takes the tensors (canonical names, float32) out of `tensors` as it goes, so that few exist twice."""
+    def __init__(
+        self, config: DecoderConfig, tensors: MutableMapping[str, Tensor], pool_tokens: int = MAX_CONTEXT_LENGTH
+    ) -> None:
+        """Takes the tensors (canonical names, float32) out of `tensors` as it goes, so that few exist twice.
+
+        No position can pass the `pool_tokens` that the KV cache holds.
+        """
         self.config = config
+        self.num_positions = min(config.context_length, pool_tokens)
         self._embedding = _aligned(tensors.pop("embed.weight"))
         self._layers = [_take_layer(tensors, f"layers.{index}.") for index in range(config.num_layers)]
         self._final_norm = _aligned(tensors.pop("final_norm.weight"))
         self._lm_head = self._embedding if config.tie_embeddings else _aligned(tensors.pop("lm_head.weight"))
-        self._cos, self._sin = (torch.from_numpy(table).unsqueeze(1) for table in rotary_tables(config))
+        self._cos, self._sin = (
+            torch.from_numpy(table(config, self.num_positions)).unsqueeze(1) for table in (cosines, sines)
+        )
 
     def forward(self, batch: Batch, cache: KvCache) -> Tensor:
         """Computes a batch: stores its keys and values in `cache`, returns [rows, hidden] after the last norm."""

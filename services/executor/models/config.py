@@ -16,6 +16,8 @@ MAX_LAYERS = 1024
 MAX_HEADS = 1024
 MAX_HEAD_DIM = 1024
 MAX_EXPERTS = 1 << 20
+MIN_CONTEXT_LENGTH = 3
+"""A token of a prompt and two drawn: with less, nothing can be tried before it is served."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +50,11 @@ class DecoderConfig:
     eos_ids: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
+        if self.context_length < MIN_CONTEXT_LENGTH:
+            raise MalformedModel(
+                f"the model says that its context, or its sliding window, is {self.context_length} tokens: "
+                f"it cannot be served with fewer than {MIN_CONTEXT_LENGTH}"
+            )
         if self.num_heads % self.num_kv_heads:
             raise MalformedModel(f"{self.num_heads} attention heads do not divide among {self.num_kv_heads} KV heads")
         if self.head_dim % 2:

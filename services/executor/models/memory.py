@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 from services.executor.models.config import DecoderConfig
 from services.executor.weights.layout import expected_shapes
@@ -48,6 +49,11 @@ def weight_bytes(config: DecoderConfig, dtype: str, tensor_parallel: int = 1) ->
             shards = kv_shards
         total += math.ceil(math.prod(shape) / shards)
     return total * DTYPE_BYTES[dtype]
+
+
+def kv_dtype(dtype: str) -> Literal["float32", "bfloat16"]:
+    """The precision of keys and values beside weights in `dtype`: float32 where everything is to be."""
+    return "float32" if dtype == "float32" else "bfloat16"
 
 
 def kv_bytes_per_token(config: DecoderConfig, dtype: str, tensor_parallel: int = 1) -> int:

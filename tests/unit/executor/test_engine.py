@@ -237,6 +237,16 @@ def test_a_plan_that_contradicts_the_session_is_refused(engine, columns, words):
         stepper.step(admitted(0, request, 0), admitted(1, request, 0, blocks=int32_column([5])), **columns)
 
 
+def test_a_position_that_the_back_end_does_not_have_is_refused():
+    """A block that is given twice leads past no table: tables end where the pool does."""
+    engine = tiny_engine(num_blocks=2)
+    request = Request([5] * 33, 4)
+    slot = admitted(0, request, 0, blocks=int32_column([0, 1, 1]))
+    with pytest.raises(InvalidPlan, match="past context or pool, which end at 32"):
+        Stepper(engine).step(slot, chunk_slots=[0], chunk_counts=[33])
+    Stepper(engine).step(slot, chunk_slots=[0], chunk_counts=[32])
+
+
 def test_plans_are_numbered_one_by_one(engine):
     """A plan that was lost or came twice is noticed."""
     stepper = Stepper(engine)

@@ -16,6 +16,7 @@ class Spoiled:
         self._backend = backend
         self._spoils = spoils
         self.num_blocks = backend.num_blocks
+        self.num_positions = backend.num_positions
 
     def forward(self, work, wanted):
         hidden = self._backend.forward(work, wanted)
@@ -55,6 +56,39 @@ def test_a_back_end_may_reuse_the_memory_of_its_logits():
     assert not is_batch_invariant(spoiled, VOCAB)
 
 
-def test_a_pool_too_small_to_try_promises_nothing():
-    """What was not tried is not claimed."""
-    assert not is_batch_invariant(tiny_backend(NUM_BLOCKS - 1), VOCAB)
+def small_backend(num_blocks, context_length):
+    return tiny_backend(num_blocks, tiny_config(context_length=context_length))
+
+
+@pytest.mark.parametrize("context_length", [3, 4, 8, 16, 17, 20, 21, 22])
+@pytest.mark.parametrize("num_blocks", range(1, NUM_BLOCKS + 1))
+def test_a_small_pool_and_a_short_context_are_tried_as_far_as_they_go(num_blocks, context_length):
+    """No position and no block past their ends is asked for, and what is computed twice is compared."""
+    backend = small_backend(num_blocks, context_length)
+    asked = []
+
+    def note(work):
+        asked.extend((item.end, item.slot.blocks.tolist()) for item in work)
+        return False
+
+    assert is_batch_invariant(Spoiled(backend, note), VOCAB)
+    assert max(end for end, _ in asked) == min(context_length, 16 if num_blocks < 3 else 21)
+    assert {block for _, blocks in asked for block in blocks} <= set(range(num_blocks))
+    assert all(end <= 16 * len(set(blocks)) for end, blocks in asked)
+
+
+@pytest.mark.parametrize(
+    ("num_blocks", "spoils"),
+    [(1, lambda work: work[0].count == 1), (2, lambda work: len(work) > 1), (4, lambda work: len(work) == 3)],
+    ids=["pieces in one block", "two in two blocks", "three in four blocks"],
+)
+def test_a_small_pool_is_not_taken_at_its_word(num_blocks, spoils):
+    """What can happen in it is tried: pieces always, a crowd from two blocks on."""
+    assert not is_batch_invariant(Spoiled(small_backend(num_blocks, 1024), spoils), VOCAB)
+
+
+def test_a_whole_trial_crosses_a_block_in_a_crowd_of_four():
+    """Where context and pool have room, the sequence has two blocks and three others beside it."""
+    steps = []
+    is_batch_invariant(Spoiled(tiny_backend(64), lambda work: steps.append([item.count for item in work])), VOCAB)
+    assert steps == [[21], [1, 21, 9, 16], [7], [13], [1]]

@@ -5,10 +5,12 @@ import pytest
 import torch
 
 from kernels.cpu import library
+from services.executor.backends.choice import Choice
 from services.executor.backends.cpu import CpuBackend, pack_model
 from services.executor.backends.drawn import drawn_ids
 from services.executor.backends.reference import ReferenceBackend
 from services.executor.backends.reference_decoder import Decoder
+from services.executor.models.memory import kv_bytes_per_token
 from services.executor.sampling import Draw
 from services.executor.self_test import is_batch_invariant
 from services.executor.weights.errors import MalformedModel
@@ -50,6 +52,14 @@ def test_logits_are_near_the_references(files, kind, dtype, tolerance):
     work = [work_of(range(5, 42), [3, 1, 2]), work_of([7], [5]), work_of(range(60, 90), [8, 9])]
     right, computed = logits(reference, work), logits(cpu_backend(files[kind], dtype), work)
     assert np.abs(computed - right).max() < tolerance * np.abs(right).max()
+
+
+@pytest.mark.parametrize("dtype", ["auto", "bfloat16", "float32"])
+def test_its_cache_takes_what_was_planned_for(files, dtype):
+    """A token takes the bytes that sizes of pools are computed with."""
+    with open_model(files["Q8_0"]) as opened:
+        planned = kv_bytes_per_token(opened.description.config, Choice("cpu", dtype).kv_dtype)
+    assert cpu_backend(files["Q8_0"], dtype, num_blocks=3).bytes_per_token == planned
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
