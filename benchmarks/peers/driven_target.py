@@ -13,7 +13,6 @@ from services.cli.bench.result import Record
 from services.cli.bench.target import Answer, Broken, Clock, Exchange, Facts, ids_of
 from services.cli.bench.workload import Request
 
-_FIRST_ID = 1000  # past the special tokens and single bytes
 _MAX_LINE_BYTES = 16 << 20
 _GONE = "the peer has ended"
 
@@ -49,7 +48,7 @@ class DrivenTarget:
 
     async def send(self, request: Request, before: Sequence[Exchange], record: Record, clock: Clock) -> Answer:
         """Sends token ids, without waiting for the model to be loaded. Raises `Broken`."""
-        ask = Ask(next(self._ids), ids_of(before, request, _FIRST_ID), request.output_tokens)
+        ask = Ask(next(self._ids), ids_of(before, request), request.output_tokens)
         record.input_tokens = len(ask.prompt)
         inbox = self._inboxes[ask.id] = asyncio.Queue()
         answer = Answer()

@@ -6,11 +6,22 @@ from typing import Self
 from headway.client import AsyncClient, HeadwayError, InvalidRequest, Overloaded, Params, Prompt, RetryPolicy
 
 from services.cli.bench.result import Record
-from services.cli.bench.target import Answer, Broken, Clock, Exchange, Facts, Prompts, Refused, chat_of, ids_of, text_of
+from services.cli.bench.target import (
+    FIRST_ID,
+    Answer,
+    Broken,
+    Clock,
+    Exchange,
+    Facts,
+    Prompts,
+    Refused,
+    chat_of,
+    ids_of,
+    text_of,
+)
 from services.cli.bench.workload import NUM_WORDS, Request
 
 _ONCE = RetryPolicy(max_attempts=1)
-_USUAL_FIRST_ID = 1000  # past the special tokens and single bytes that most vocabularies begin with
 _FACTS_TIMEOUT_S = 10.0
 
 
@@ -35,8 +46,8 @@ class GrpcTarget:
             model = await self._client.model(self._model, timeout_s=_FACTS_TIMEOUT_S)
         except HeadwayError as error:
             raise Broken(str(error)) from None
-        if model.limits.vocab_size >= _USUAL_FIRST_ID + NUM_WORDS:
-            self._first_id = _USUAL_FIRST_ID
+        if model.limits.vocab_size >= FIRST_ID + NUM_WORDS:
+            self._first_id = FIRST_ID
         details: dict[str, str | int | bool] = {
             "fingerprint": model.fingerprint,
             "numerics_digest": model.numerics_digest,

@@ -13,7 +13,6 @@ from services.cli.bench.workload import Request
 
 _BUSY = {429, 503}
 _BAD_FIELDS = {400, 422}
-_FIRST_ID = 1000
 _FACTS_TIMEOUT = ClientTimeout(total=10.0)
 _PROBE_TIMEOUT = ClientTimeout(total=60.0)
 _NO_TIMEOUT = ClientTimeout(total=None, sock_connect=30.0)  # the limit of a whole request is the runner's
@@ -96,7 +95,7 @@ class HttpTarget:
         if self._prompts == "chat":
             body["messages"] = chat_of(before, request)
         elif self._prompts == "ids":
-            body["prompt"] = ids_of(before, request, _FIRST_ID)
+            body["prompt"] = ids_of(before, request)
         else:
             body["prompt"] = text_of(before, request)
         return body

@@ -10,6 +10,9 @@ from services.cli.bench.workload import Request
 
 Prompts = Literal["text", "chat", "ids"]
 
+FIRST_ID = 1000
+"""The token id of the first word: past the special tokens and single bytes that most vocabularies begin with."""
+
 
 class Refused(Exception):
     """The server said that it is too busy."""
@@ -83,7 +86,7 @@ def text_of(before: Sequence[Exchange], request: Request) -> str:
     return "".join(f"{each.request.text}{each.answer.text}\n" for each in before) + request.text
 
 
-def ids_of(before: Sequence[Exchange], request: Request, first_id: int) -> list[int]:
+def ids_of(before: Sequence[Exchange], request: Request, first_id: int = FIRST_ID) -> list[int]:
     """The conversation as token ids: the answers' own, so that a prefix cache finds them again."""
     ids: list[int] = []
     for each in before:
