@@ -6,9 +6,11 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
 from collections import defaultdict
+from pathlib import Path
 
 import grpc
 import grpc.aio
@@ -19,6 +21,7 @@ from services.wire import codec
 from services.wire.execution import Sampling
 from services.wire.message import int32_column
 from services.wire.scheduling import (
+    FinishCause,
     Finished,
     Load,
     Rejected,
@@ -32,8 +35,17 @@ from services.wire.scheduling import (
 
 SERVICE = "headway.internal.v1.Scheduling"
 WAIT_S = 20.0
+NUM_TOKENS = 300  # of each of the streams that a fault befalls
 FOREVER = Sampling(temperature=0.0, ignore_eos=True)
 _OPTIONS = (("grpc.max_receive_message_length", -1), ("grpc.use_local_subchannel_pool", 1))
+_SERVE = ("-m", "services.cli.main", "serve")
+
+
+def _with_limit(least_limit_s):
+    """`serve` with another time that every step may take before it is taken for hung."""
+    change = f"progress.MIN_TIME_LIMIT_US = {least_limit_s * 1_000_000}"
+    code = f"import sys; from services.scheduler.core import progress; from services.cli.main import main; {change}; "
+    return "-c", code + "sys.exit(main(sys.argv[1:]))", "serve"
 
 
 class Cluster:
@@ -46,9 +58,10 @@ class Cluster:
         self.processes = []
         self.may_break = False  # whether a process of this test may end with a traceback
 
-    def start_scheduler(self, **settings):
+    def start_scheduler(self, least_limit_s=None, **settings):
+        """Where `least_limit_s` is given, that is how long a step may take at least, not the product's 10 s."""
         settings = {"listen": self.address, "executor_endpoint": self.executor_endpoint, **settings}
-        return self._start("scheduler", settings)
+        return self._start("scheduler", settings, _SERVE if least_limit_s is None else _with_limit(least_limit_s))
 
     def start_executor(self, *, hooks=False, **settings):
         defaults = {
@@ -71,14 +84,14 @@ class Cluster:
             log = self.log(process)
             assert "Traceback" not in log or self.may_break, log
 
-    def _start(self, name, settings, *, hooks=False):
+    def _start(self, name, settings, serve=_SERVE, *, hooks=False):
         flags = [part for key, value in settings.items() for part in (f"--{key.replace('_', '-')}", str(value))]
         environment = {**os.environ, "HEADWAY_SUPERVISOR_PID": str(os.getpid())}
         environment["HEADWAY_TEST_HOOKS"] = "1" if hooks else "0"
         unnamed = self.directory / f"starting-{len(self.processes)}.log"
         with unnamed.open("wb") as log:
             process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "services.cli.main", "serve", name, *flags],
+                [sys.executable, "-P", *serve, name, *flags],
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -181,12 +194,47 @@ def submit(handle, *, prompt=b"hello", max_tokens=20, seed=None, sampling=FOREVE
     )
 
 
+async def start_streams(router, num_streams=5, max_tokens=NUM_TOKENS):
+    """Returns when each of so many streams has begun."""
+    for handle in range(1, num_streams + 1):
+        await router.send(submit(handle, prompt=b"stream %d" % handle, max_tokens=max_tokens))
+    await router.until(lambda: all(len(router.tokens[handle]) > 5 for handle in range(1, num_streams + 1)))
+
+
+async def check_streams(router, num_streams=5, max_tokens=NUM_TOKENS):
+    """Waits for their ends: each is whole, with the tokens of an undisturbed run."""
+    await router.until(lambda: len(router.ends) == num_streams)
+    for handle in range(1, num_streams + 1):
+        assert router.ends[handle].cause is FinishCause.LENGTH
+        assert router.tokens[handle] == random_answer(b"stream %d" % handle, handle, max_tokens)
+
+
 def random_answer(prompt, seed, count):
     """What the simulated executor's random script answers."""
     answer, tokens = answer_of("random", list(prompt), seed), list(prompt)
     for _ in range(count):
         tokens.append(answer(len(tokens), tokens[-1]))
     return tokens[len(prompt) :]
+
+
+@contextlib.contextmanager
+def new_cluster():
+    """A directory with a short path (sockets), and the processes started in it."""
+    with tempfile.TemporaryDirectory(prefix="hw-") as folder, contextlib.closing(Cluster(Path(folder))) as cluster:
+        yield cluster
+
+
+@contextlib.asynccontextmanager
+async def routers_of(cluster):
+    """Makes attached routers; closes them at its end."""
+    async with contextlib.AsyncExitStack() as stack:
+
+        async def make(**options):
+            router = Router(cluster.address)
+            stack.push_async_callback(router.close)
+            return await router.attach(**options)
+
+        yield make
 
 
 async def health(channel, service=SERVICE):

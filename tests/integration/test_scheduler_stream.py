@@ -5,6 +5,7 @@ import contextlib
 import socket
 
 import grpc
+import pytest
 
 from services.executor.simulated_card import simulated_card
 from services.runtime.curve import generate_keys, write_keys
@@ -31,10 +32,30 @@ from tests.integration.scheduler_harness import (
     WAIT_S,
     Router,
     health,
+    new_cluster,
     random_answer,
+    routers_of,
     submit,
     until_health,
 )
+
+NUM_BLOCKS = 4000
+
+
+@pytest.fixture(scope="module")
+def shared():
+    """A scheduler and its executor, for all tests that leave them as they were."""
+    with new_cluster() as cluster:
+        cluster.start_scheduler()
+        cluster.start_executor(simulated_num_blocks=NUM_BLOCKS)
+        yield cluster
+
+
+@pytest.fixture
+async def new_guest(shared):
+    """Makes routers that are attached to the shared scheduler."""
+    async with routers_of(shared) as make:
+        yield make
 
 
 async def _ask(channel, method, request, answer):
@@ -42,11 +63,9 @@ async def _ask(channel, method, request, answer):
     return codec.decode(answer, data)
 
 
-async def test_tokens_of_many_streams_come_exactly(cluster, new_router):
+async def test_tokens_of_many_streams_come_exactly(new_guest):
     """Two routers with several sequences each get every token of theirs once, in order, then one last word."""
-    cluster.start_scheduler()
-    cluster.start_executor()
-    routers = [await new_router(), await new_router()]
+    routers = [await new_guest(), await new_guest()]
     for router in routers:
         await router.ready()
         for handle in range(1, 6):
@@ -62,20 +81,18 @@ async def test_tokens_of_many_streams_come_exactly(cluster, new_router):
             assert end.bill.completion_tokens == 30 + handle
 
 
-async def test_hello_card_and_load(cluster, new_router):
+async def test_hello_card_and_load(new_guest):
     """The hello speaks of the executor's model, the card is that model's, and Load comes unasked."""
-    cluster.start_scheduler()
-    cluster.start_executor(simulated_num_blocks=64)
-    router = await new_router()
+    router = await new_guest()
     await router.ready()
     card = simulated_card("random", 8192)
     hello = router.hellos[-1]
     assert (hello.fingerprint, hello.numerics_digest) == (card.fingerprint, card.numerics_digest)
-    assert (hello.block_size, hello.pool_tokens) == (16, 64 * 16)
+    assert (hello.block_size, hello.pool_tokens) == (16, NUM_BLOCKS * 16)
     answer = await _ask(router.channel, "GetModelCard", GetModelCardRequest(), GetModelCardResponse)
     assert (answer.ready, answer.card) == (True, card)
     await router.until(lambda: len(router.loads) >= 3)
-    assert router.loads[-1].total_blocks == 64
+    assert router.loads[-1].total_blocks == NUM_BLOCKS
     assert router.loads[-1].making_progress
 
 
@@ -93,11 +110,9 @@ async def test_without_an_executor_there_is_life_but_no_readiness(cluster, new_r
     await until_health(router.channel, wanted=True)
 
 
-async def test_explain_and_cancel_by_id(cluster, new_router):
+async def test_explain_and_cancel_by_id(new_guest):
     """A live request is explained and cancelled by its id; afterwards nobody knows it."""
-    cluster.start_scheduler()
-    cluster.start_executor()
-    router = await new_router()
+    router = await new_guest()
     await router.ready()
     await router.send(submit(1, max_tokens=5000, tenant="t", request_id="r1"))
     await router.until(lambda: len(router.tokens[1]) > 3)
@@ -112,11 +127,9 @@ async def test_explain_and_cancel_by_id(cluster, new_router):
     assert (await _ask(router.channel, "CancelById", request, CancelByIdResponse)).cancelled == 0
 
 
-async def test_stop_and_cancel(cluster, new_router):
+async def test_stop_and_cancel(new_guest):
     """A router's Stop and Cancel end its sequences with their causes."""
-    cluster.start_scheduler()
-    cluster.start_executor()
-    router = await new_router()
+    router = await new_guest()
     await router.ready()
     await router.send(submit(1, max_tokens=5000))
     await router.send(submit(2, max_tokens=5000))
@@ -128,11 +141,9 @@ async def test_stop_and_cancel(cluster, new_router):
     assert router.ends[2].cause is FinishCause.CANCELLED
 
 
-async def test_a_router_that_goes_cancels_its_sequences_alone(cluster, new_router):
+async def test_a_router_that_goes_cancels_its_sequences_alone(new_guest):
     """When one stream ends, its slots become free and the other router's tokens go on."""
-    cluster.start_scheduler()
-    cluster.start_executor()
-    gone, stays = await new_router(), await new_router()
+    gone, stays = await new_guest(), await new_guest()
     await stays.ready()
     await gone.send(submit(1, max_tokens=5000))
     await stays.send(submit(1, max_tokens=400, seed=3))
@@ -144,11 +155,9 @@ async def test_a_router_that_goes_cancels_its_sequences_alone(cluster, new_route
     assert stays.tokens[1] == random_answer(b"hello", 3, 400)
 
 
-async def test_bad_streams_end_in_words_and_harm_nobody(cluster, new_router):
+async def test_bad_streams_end_in_words_and_harm_nobody(new_guest):
     """Garbage, a stream that begins wrong, another protocol and a broken promise each end that stream alone."""
-    cluster.start_scheduler()
-    cluster.start_executor()
-    healthy = await new_router()
+    healthy = await new_guest()
     await healthy.ready()
     await healthy.send(submit(1, max_tokens=800, seed=5))
 
@@ -166,14 +175,14 @@ async def test_bad_streams_end_in_words_and_harm_nobody(cluster, new_router):
         await router.send(submit(9, max_tokens=5000))
 
     for misbehave in (garbage, empty, second_hello, handle_twice):
-        router = await new_router()
+        router = await new_guest()
         await misbehave(router)
         code, details = await router.status()
         assert (misbehave.__name__, code) == (misbehave.__name__, grpc.StatusCode.INVALID_ARGUMENT)
         assert details
-    wrong_start = await new_router(hello=submit(1))
+    wrong_start = await new_guest(hello=submit(1))
     assert (await wrong_start.status())[0] is grpc.StatusCode.INVALID_ARGUMENT
-    wrong_protocol = await new_router(hello=RouterHello(protocol=99))
+    wrong_protocol = await new_guest(hello=RouterHello(protocol=99))
     code, details = await wrong_protocol.status()
     assert code is grpc.StatusCode.FAILED_PRECONDITION
     assert "99" in details
@@ -203,11 +212,9 @@ async def test_a_router_that_does_not_read_is_closed_and_nobody_waits_for_it(clu
     await slow.close()
 
 
-async def test_watch_shows_steps_at_the_asked_rate(cluster, new_router):
+async def test_watch_shows_steps_at_the_asked_rate(new_guest):
     """A watcher sees newer and newer records, no faster than it asked; a second one does not disturb it."""
-    cluster.start_scheduler()
-    cluster.start_executor()
-    router = await new_router()
+    router = await new_guest()
     await router.ready()
     await router.send(submit(1, max_tokens=3000))
     watch = router.channel.unary_stream(f"/{SERVICE}/Watch")

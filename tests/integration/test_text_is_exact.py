@@ -20,6 +20,7 @@ TEXTS = {
     "spaces": "a  b   c\n\n\td \u00a0e\u200bf",
     "specials": "literal <|im_end|> and <|im_start|>user",
 }
+OTHERS = ("family", "hangul", "cjk")  # "mixed" has characters of two, three and four bytes
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +57,7 @@ def test_the_stream_the_unary_answer_and_the_full_decode_are_one_text(client, na
     assert token_ids[-1] == finished.stop_token_id
 
 
-@pytest.mark.parametrize("name", ["family", "hangul", "cjk", "mixed"])
+@pytest.mark.parametrize("name", ["mixed", *(pytest.param(name, marks=pytest.mark.deep) for name in OTHERS)])
 def test_max_tokens_may_cut_inside_a_character_at_every_place(client, name):
     """The tail of a cut character is not lost: it decodes as the full decode has it."""
     packed = TEXTS[name].encode()
