@@ -1,5 +1,6 @@
 """What can be asked of `headway bench`, and the workload that it comes to. Needs no library beyond the base install."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -56,7 +57,7 @@ class WorkloadOptions:
         think: Seconds that a person thinks.
         rate: Open arrivals, so many requests per second whatever the answers take. Stretches a trace to this rate.
         burstiness: Shape of the Gamma law of gaps between arrivals: 1 is Poisson, less is burstier, inf is a metronome.
-        duration: Seconds of open arrivals, where no number of requests is given; of each load of a sweep.
+        duration: Seconds of open arrivals, instead of a number of requests; of each load of a sweep.
         prefix: Tokens that all prompts begin with.
         turns: Turns of each conversation.
         trace: Replay a file instead: Mooncake JSONL, or CSV of Azure or BurstGPT.
@@ -81,14 +82,18 @@ class WorkloadOptions:
     def __post_init__(self) -> None:
         if sum(each is not None for each in (self.concurrency, self.users, self.rate)) > 1:
             raise BadSetting("give one of --concurrency, --users and --rate")
-        if self.trace is not None and (unused := [name for name in _NOT_OF_A_TRACE if getattr(self, name) is not None]):
+        if self.requests is not None and self.duration is not None:
+            raise BadSetting("give one of --requests and --duration: each says when open arrivals end")
+        if self.trace is not None and (unused := self._given(_NOT_OF_A_TRACE)):
             raise BadSetting(f"a trace says that itself: leave out --{unused[0]}")
         for name in ("rate", "duration", "concurrency", "users", "requests"):
             if (value := getattr(self, name)) is not None and not value > 0:
                 raise BadSetting(f"--{name} must be above zero")
 
-    def shape(self) -> Shape:
-        """The named workload with what was given changed. Raises `BadSetting`."""
+    def shape(self, *, swept: bool = False) -> Shape:
+        """The named workload with what was given changed; a sweep brings loads of its own. Raises `BadSetting`."""
+        if swept and (unused := self._given(_NOT_OF_A_SWEEP)):
+            raise BadSetting(f"a sweep sends single requests at loads of its own: leave out --{unused[0]}")
         shape = named(self.workload)
         shape = replace(
             shape,
@@ -97,7 +102,7 @@ class WorkloadOptions:
             turn_lengths=None if self.input else shape.turn_lengths,
             shared_prefix_tokens=shape.shared_prefix_tokens if self.prefix is None else self.prefix,
         )
-        pace = self._pace(shape.pace)
+        pace = self._pace(shape.pace, swept=swept)
         num_requests, turns = self.requests or shape.num_requests, self.turns or shape.turns
         if pace.rate_per_s > 0:
             turns = self.turns or 1  # what arrives by itself is no conversation, unless somebody insists, and is told
@@ -105,32 +110,39 @@ class WorkloadOptions:
                 num_requests = max(round(pace.rate_per_s * (self.duration or OPEN_DURATION_S)), 1)
         elif self.requests is None and self.turns:
             num_requests = max(shape.num_requests // shape.turns, 1) * turns  # as many conversations as before
-        name = shape.name if self._is_plain else f"{shape.name}, changed"
+        name = f"{shape.name}, changed" if self._changes(swept=swept) else shape.name
         return replace(shape, name=name, pace=pace, num_requests=num_requests, turns=turns)
 
-    def _pace(self, pace: Pace) -> Pace:
-        burstiness = pace.burstiness if self.burstiness is None else self.burstiness
-        think_s = pace.think_s if self.think is None else self.think
+    def _pace(self, pace: Pace, *, swept: bool) -> Pace:
         if self.rate is not None:
-            return Pace(rate_per_s=self.rate, burstiness=burstiness)
-        if self.users is not None:
-            return Pace(users=self.users, think_s=think_s)
-        if self.concurrency is not None:
+            pace = Pace(rate_per_s=self.rate, burstiness=pace.burstiness)
+        elif self.users is not None:
+            pace = Pace(users=self.users, think_s=pace.think_s)
+        elif self.concurrency is not None:
             pace = Pace(concurrency=self.concurrency)
+        is_open = swept or pace.rate_per_s > 0
         if self.think is not None and not pace.users:
             raise BadSetting("--think belongs to people: give --users too")
-        if self.burstiness is not None and not pace.rate_per_s:
-            raise BadSetting("--burstiness belongs to open arrivals: give --rate too")
-        return replace(pace, think_s=think_s, burstiness=burstiness)
+        if (unused := self._given(("burstiness", "duration"))) and not is_open:
+            raise BadSetting(f"--{unused[0]} belongs to open arrivals: give --rate too")
+        return replace(
+            pace,
+            think_s=pace.think_s if self.think is None else self.think,
+            burstiness=pace.burstiness if self.burstiness is None else self.burstiness,
+        )
 
-    @property
-    def _is_plain(self) -> bool:
-        """Whether it is the named workload itself; W3's rate is its own to choose."""
-        changed = [name for name in _CHANGES if getattr(self, name) is not None]
-        return not changed or (self.workload.upper() == "W3" and changed == ["rate"])
+    def _given(self, names: Iterable[str]) -> list[str]:
+        return [name for name in names if getattr(self, name) is not None]
+
+    def _changes(self, *, swept: bool) -> bool:
+        """Whether it is no longer the named workload itself; W3's rate is its own to choose, and a sweep's duration its."""
+        changed = self._given(_CHANGES)
+        own = ["duration"] if swept else ["rate"] if self.workload.upper() == "W3" else []
+        return changed not in ([], own)
 
 
 _NOT_OF_A_TRACE = ("input", "output", "concurrency", "users", "think", "burstiness", "duration", "prefix", "turns")
+_NOT_OF_A_SWEEP = ("requests", "rate", "users", "think", "turns")
 _CHANGES = (*_NOT_OF_A_TRACE, "requests", "rate")
 
 

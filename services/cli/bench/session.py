@@ -54,7 +54,7 @@ class Session:
         for name in ("json", "html"):
             if (path := getattr(report, name)) is not None:
                 check_written(name, str(path))
-        shape = None if workload.trace is not None else workload.shape()
+        shape = None if workload.trace is not None else workload.shape(swept=report.sweep)
         if report.sweep and shape is None:
             raise BadSetting("a trace cannot be swept: it has a load of its own")
         if target.http and target.prompts == "ids" and shape is not None and shape.turns > 1:

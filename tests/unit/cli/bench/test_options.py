@@ -1,3 +1,5 @@
+"""What can be asked of the bench, what it comes to, and what is refused."""
+
 import pytest
 
 from services.cli.bench.lengths import Lengths
@@ -62,7 +64,12 @@ def test_open_arrivals_last_as_long_as_asked():
         ({"rate": float("nan")}, "--rate must be above zero"),
         ({"requests": -1}, "--requests"),
         ({"think": 1.0}, "give --users"),
+        ({"think": 1.0, "rate": 2.0}, "give --users"),
         ({"burstiness": 2.0}, "give --rate"),
+        ({"burstiness": 2.0, "users": 3}, "give --rate"),
+        ({"duration": 5.0}, "--duration belongs to open arrivals: give --rate"),
+        ({"duration": 5.0, "workload": "W5"}, "--duration belongs to open arrivals"),
+        ({"duration": 5.0, "requests": 3, "rate": 2.0}, "one of --requests and --duration"),
         ({"rate": 1.0, "turns": 2, "requests": 4}, "a turn waits"),
         ({"workload": "W7"}, "there are W1"),
         ({"input": "x"}, "no length"),
@@ -72,6 +79,29 @@ def test_a_workload_that_cannot_be_is_refused(fields, words):
     """The words name the flag."""
     with pytest.raises(BadSetting, match=words):
         shape(**fields)
+
+
+@pytest.mark.parametrize(
+    "fields", [{"rate": 2.0}, {"users": 3}, {"turns": 2}, {"requests": 5}, {"workload": "W5", "think": 2.0}]
+)
+def test_what_a_sweep_does_not_heed_is_refused(fields):
+    """Its loads, and how many requests they have, are its own."""
+    with pytest.raises(BadSetting, match=f"a sweep .* leave out --{list(fields)[-1]}"):
+        WorkloadOptions(**fields).shape(swept=True)
+
+
+def test_a_sweep_is_of_a_workload_and_has_a_duration():
+    """Lengths, prefix, the capacity's closed loop and burstiness change what is swept; the duration is the sweep's own."""
+    assert WorkloadOptions(duration=5.0).shape(swept=True) == SHAPES["W1"]
+    assert WorkloadOptions(workload="W3").shape(swept=True) == SHAPES["W3"]
+    made = WorkloadOptions(concurrency=8, burstiness=0.5, duration=5.0, prefix=7).shape(swept=True)
+    assert made.name == "W1, changed"
+    assert (made.shared_prefix_tokens, made.pace) == (7, Pace(concurrency=8, burstiness=0.5))
+
+
+def test_a_closed_loop_does_not_think():
+    """People who become a closed loop leave nothing of their own behind."""
+    assert shape(workload="W5", concurrency=3).pace == Pace(concurrency=3)
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,7 @@ def test_repeats_are_drawn_from_the_seed(tmp_path):
         ({"report": {"html": "/"}}, "html: / is a folder"),
         ({"workload": {"workload": "W5"}, "target": {"http": "http://x", "prompts": "ids"}}, "--prompts text or chat"),
         ({"workload": {"trace": "T"}, "report": {"sweep": True}}, "cannot be swept"),
+        ({"workload": {"users": 3}, "report": {"sweep": True}}, "leave out --users"),
     ],
 )
 def test_what_cannot_be_is_refused_before_the_first_request(options, words, tmp_path):
