@@ -114,6 +114,10 @@ def reply(message: Any) -> Script:
     return script
 
 
+MODEL = reply(v1.GetModelResponse(name="fake"))
+"""What the server says of its model."""
+
+
 class FakeInference:
     """A server on loopback in a thread of its own. `scripts` are played in order, the last one for ever after."""
 
