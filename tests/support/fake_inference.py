@@ -68,6 +68,13 @@ def break_after(text: str, code: grpc.StatusCode = grpc.StatusCode.UNAVAILABLE, 
     return script
 
 
+async def sleep_forever(_request: Any, context: Any) -> None:
+    """Streams one token, and never ends."""
+    await context.write(started())
+    await context.write(delta("a"))
+    await asyncio.Event().wait()
+
+
 def refuse(code: grpc.StatusCode, why: str = "refused", *details: Any) -> Script:
     """Ends the call before its first message, with google.rpc details."""
 
