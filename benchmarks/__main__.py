@@ -14,7 +14,7 @@ from benchmarks import machine, report
 BENCHMARKS = {
     "scheduler": "CPU time per step of the scheduler's core, and the bytes of a plan",
     "engine": "the default model on this machine: decode steps and prefill",
-    "kernels": "packed linears of every kind beside the machine's roofs",
+    "kernels": "packed linears of every kind and attention, beside the machine's roofs",
     "threads": "two compute threads against one, with and without a busy neighbour",
     "stream": "64 streams through the whole stack with a simulated executor",
     "batching": "static against continuous batching on the default model: minutes",

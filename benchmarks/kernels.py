@@ -1,13 +1,15 @@
-"""Packed linears in the shapes of SmolLM2-135M, every kind at 1 to 256 rows, beside the roof that binds them."""
+"""Packed linears in the shapes of SmolLM2-135M, every kind at 1 to 256 rows, and its attention, beside their roofs."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType
 
+from benchmarks.kernels_attention import attention_rows
+from benchmarks.kernels_cost import Cost
 from benchmarks.report import Row
 from benchmarks.roofs import Roofs, measure
 from kernels.cpu.library import KINDS, CpuLibrary, Linear, load
@@ -24,8 +26,6 @@ WEIGHT_BYTES = 200e6
 MOST_TIMES = {1: 1 / 0.80, 64: 1 / 0.65, 256: 1 / 0.65}
 """By rows: how much longer than the binding roof's time a pass may take."""
 _ROUNDS = 5
-
-_ROOF_OF = {"F32": "fp32", "F16": "fp32", "BF16": "bf16"}  # int8 of all others
 
 Clock = Callable[[], float]
 
@@ -65,24 +65,11 @@ class Pass:
         return best
 
 
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """What a pass reads and computes."""
-
-    gigabytes: float
-    giga_operations: float
-
-    def bound(self, roof: Roofs, kind: str) -> float:
-        """Seconds that it takes at least."""
-        compute: float = getattr(roof, _ROOF_OF.get(kind, "int8"))
-        return max(self.gigabytes / roof.read, self.giga_operations / compute)
-
-
 def run() -> list[Row]:
     library = load()
     thread_counts = sorted({1, usable_cpus()})
     roofs = measure(library.level, thread_counts)
-    return [*roof_rows(roofs), *kernel_rows(library, KINDS, roofs)]
+    return [*roof_rows(roofs), *kernel_rows(library, KINDS, roofs), *attention_rows(library.level, roofs[1])]
 
 
 def roof_rows(roofs: dict[int, Roofs]) -> Iterator[Row]:
@@ -102,18 +89,9 @@ def kernel_rows(
             library.set_threads(threads)
             for rows in ROWS:
                 seconds = linears.seconds(rows, clock_s)
-                cost = Cost(1e-9 * linears.num_bytes, 2e-9 * rows * linears.weights)
-                for row in _rows_of(rows, cost, seconds, cost.bound(roof, kind)):
-                    yield replace(row, metric=f"{kind}, {rows} rows, {threads} threads: {row.metric}")
-
-
-def _rows_of(rows: int, cost: Cost, seconds: float, bound: float) -> Iterator[Row]:
-    if rows == 1:
-        yield Row("speed", cost.gigabytes / seconds, "GB/s")
-    else:
-        yield Row("speed", cost.giga_operations / seconds, "GOP/s")
-    yield Row("share of the binding roof", 100 * bound / seconds, "%")
-    yield Row("time over the roof's", seconds / bound, "times", MOST_TIMES.get(rows))
+                cost = Cost(1e-9 * linears.num_bytes, 2e-9 * rows * linears.weights, kind)
+                what = f"{kind}, {rows} rows, {threads} threads"
+                yield from cost.rows(what, seconds, roof, "GB/s" if rows == 1 else "GOP/s", MOST_TIMES.get(rows))
 
 
 def _pass_of(library: CpuLibrary, kind: str) -> Pass:

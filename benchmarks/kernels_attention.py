@@ -1,75 +1,90 @@
-"""Attention of the compiled kernels on one thread: decode, which reads memory, and prefill chunks, which compute."""
+"""Attention of the compiled kernels on one thread, beside the roof that binds it: decode reads memory, prefill computes."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
+from benchmarks.kernels_cost import Cost, Unit
+from benchmarks.report import Row
+from benchmarks.roofs import Roofs
 from kernels.cpu.ops import BLOCK_SIZE, Chunk, CpuOps, KvLayer, Shape
 
-SEQUENCES, CONTEXT, LAYERS = 16, 512, 30
-"""Of a decode step of the default model."""
-CHUNK = 256
-"""Queries of a prefill chunk."""
+FORMATS = {"BF16": 1, "F32": 0}
+"""Of keys and values, by GGUF's names, and as the kernels know them."""
+HEADS, KV_HEADS, HEAD_DIM, LAYERS = 9, 3, 64, 30
+"""Of SmolLM2-135M."""
+_ROUNDS = 5
+
+Clock = Callable[[], float]
 
 
 @dataclass(frozen=True, slots=True)
-class Timing:
-    """The best of many runs, in CPU time."""
+class Case:
+    """What a step computes: some tokens of each sequence after those in its cache, through all layers."""
 
-    seconds: float
-    bytes_read: int
-    """Of the cache, each key and value once."""
-    operations: int
-    """Multiplications and additions that the result needs; masked keys are not counted."""
+    sequences: int
+    count: int
+    start: int
+    most_times: float | None = None
+    """How much longer than the binding roof's time it may take."""
+
+    def __str__(self) -> str:
+        if self.count == 1:
+            return f"decode, {self.sequences} sequences at {self.start + 1} tokens"
+        return f"prefill, {self.count} tokens after {self.start}"
+
+    @property
+    def operations(self) -> int:
+        """Multiplications and additions of one layer that the result needs; masked keys are not counted."""
+        keys = sum(range(self.start + 1, self.start + self.count + 1))
+        return 4 * self.sequences * keys * HEADS * HEAD_DIM
+
+    def seconds(self, ops: CpuOps, shape: Shape, clock_s: Clock) -> tuple[float, int]:
+        """The best of a few rounds, and the bytes of the cache; each layer's is memory of its own, as in a step."""
+        random = np.random.default_rng(0)
+        blocks = random.permutation(self.sequences * -(-(self.start + self.count) // BLOCK_SIZE)).astype(np.int32)
+        tables = blocks.reshape(self.sequences, -1)
+        chunks = [Chunk(row * self.count, self.count, self.start, table) for row, table in enumerate(tables)]
+        queries = random.standard_normal((self.sequences * self.count, HEADS, HEAD_DIM), np.float32)
+        layers = [_filled(shape, blocks.size) for _ in range(LAYERS)]
+        calls = [ops.attention_call(kv, chunks, queries, np.empty_like(queries)) for kv in layers]
+        best = float("inf")
+        for _ in range(_ROUNDS):
+            began = clock_s()
+            for call in calls:
+                call()
+            best = min(best, clock_s() - began)
+        return best, sum(kv.nbytes for kv in layers)
 
 
-def decode(ops: CpuOps, shape: Shape, repeats: int = 15) -> Timing:
-    """One token of each of 16 sequences at 512 tokens, through 30 layers whose caches are 30 pieces of memory."""
-    random = np.random.default_rng(0)
-    blocks = random.permutation(SEQUENCES * CONTEXT // BLOCK_SIZE).astype(np.int32).reshape(SEQUENCES, -1)
-    chunks = [Chunk(row, 1, CONTEXT - 1, table) for row, table in enumerate(blocks)]
-    layers = [_filled(shape, blocks.size) for _ in range(LAYERS)]
-    queries = random.normal(size=(SEQUENCES, shape.heads, shape.head_dim)).astype(np.float32)
-    out = np.empty_like(queries)
-    calls = [ops.attention_call(kv, chunks, queries, out) for kv in layers]
-    return Timing(
-        _best_seconds(lambda: [call() for call in calls], repeats),
-        sum(kv.nbytes for kv in layers),
-        LAYERS * _operations(shape, chunks),
-    )
+CASES = (
+    Case(64, 1, 127, 1 / 0.65),
+    Case(16, 1, 511),
+    Case(1, 256, 0, 1 / 0.65),
+    Case(1, 256, 768, 1 / 0.65),
+)
 
 
-def prefill(ops: CpuOps, shape: Shape, start: int, repeats: int = 30) -> Timing:
-    """A chunk of 256 queries after `start` tokens, in one layer."""
-    random = np.random.default_rng(0)
-    blocks = random.permutation((start + CHUNK) // BLOCK_SIZE).astype(np.int32)
-    chunks = [Chunk(0, CHUNK, start, blocks)]
-    kv = _filled(shape, blocks.size)
-    queries = random.normal(size=(CHUNK, shape.heads, shape.head_dim)).astype(np.float32)
-    call = ops.attention_call(kv, chunks, queries, np.empty_like(queries))
-    return Timing(_best_seconds(call, repeats), kv.nbytes, _operations(shape, chunks))
+def attention_rows(
+    level: str, roof: Roofs, cases: Iterable[Case] = CASES, clock_s: Clock = time.perf_counter
+) -> Iterator[Row]:
+    """Speed and share of one thread's roof, of each case and format of the cache."""
+    ops = CpuOps(level)
+    for kind, is_bf16 in FORMATS.items():
+        shape = Shape(HEADS, KV_HEADS, HEAD_DIM, is_bf16)
+        for case in cases:
+            seconds, num_bytes = case.seconds(ops, shape, clock_s)
+            cost = Cost(1e-9 * num_bytes, 1e-9 * LAYERS * case.operations, kind)
+            unit: Unit = "GB/s" if case.count == 1 else "GOP/s"
+            yield from cost.rows(f"attention, {kind} cache, {case}, 1 threads", seconds, roof, unit, case.most_times)
 
 
 def _filled(shape: Shape, num_blocks: int) -> KvLayer:
     kv = KvLayer(shape, num_blocks)
     random = np.random.default_rng(num_blocks)
     for half in (kv.keys, kv.values):
-        floats = random.normal(size=half.shape).astype(np.float32)
+        floats = random.standard_normal(half.shape, np.float32)
         half[:] = floats.view(np.uint32) >> 16 if shape.kv_is_bf16 else floats
     return kv
-
-
-def _operations(shape: Shape, chunks: list[Chunk]) -> int:
-    keys = sum(sum(range(chunk.start + 1, chunk.start + chunk.count + 1)) for chunk in chunks)
-    return 4 * keys * shape.heads * shape.head_dim
-
-
-def _best_seconds(call: Callable[[], object], repeats: int) -> float:
-    took_ns = []
-    for _ in range(repeats):
-        began_ns = time.process_time_ns()
-        call()
-        took_ns.append(time.process_time_ns() - began_ns)
-    return min(took_ns) / 1e9

@@ -5,7 +5,7 @@ from itertools import count
 import numpy as np
 import pytest
 
-from benchmarks import kernels
+from benchmarks import kernels, kernels_attention
 from benchmarks.kernels import kernel_rows, roof_rows
 from benchmarks.roofs import Roofs
 from kernels.cpu.library import KINDS, load
@@ -45,6 +45,18 @@ def test_every_kind_is_measured_at_every_size(library):
     metrics = [row.metric for row in kernel_rows(library, KINDS, roofs, lambda: next(seconds))]
     assert len(metrics) == len(set(metrics)) == len(KINDS) * 2 * 4 * 3
     assert [row.value for row in roof_rows(roofs)] == [1, 1, 1, 1, 2, 2, 2, 2]
+
+
+def test_attention_is_part_of_it(library, monkeypatch):
+    """After roofs and linears, beside the roof of the one thread that it runs on."""
+    monkeypatch.setattr(
+        kernels, "measure", lambda _level, counts: {each: Roofs(each, each, each, each) for each in counts}
+    )
+    monkeypatch.setattr(kernels, "usable_cpus", lambda: 2)
+    monkeypatch.setattr(kernels, "KINDS", ("F32",))
+    monkeypatch.setattr(kernels_attention, "LAYERS", 2)
+    rows = [row.metric.split(",")[0] for row in kernels.run()]
+    assert list(dict.fromkeys(rows)) == ["roof", "F32", "attention"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
