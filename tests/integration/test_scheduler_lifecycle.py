@@ -7,13 +7,7 @@ import pytest
 from services.runtime.lifecycle import REPEAT_S, ExitCode
 from services.scheduler.recorder import replay
 from services.wire.scheduling import RejectReason
-from tests.integration.scheduler_harness import (
-    check_streams,
-    exit_code,
-    start_streams,
-    submit,
-    until_health,
-)
+from tests.integration.scheduler_harness import check_streams, exit_code, start_streams, submit, until_health
 
 
 async def test_a_recorded_run_replays(cluster, new_router):

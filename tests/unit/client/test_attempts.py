@@ -4,21 +4,9 @@ import time
 
 import grpc
 import pytest
-from headway.client import (
-    Client,
-    DeadlineExceeded,
-    Overloaded,
-    Unavailable,
-)
+from headway.client import Client, DeadlineExceeded, Overloaded, Unavailable
 
-from tests.support.fake_inference import (
-    FakeInference,
-    answer,
-    overloaded,
-    refuse,
-    sleep_forever,
-    unavailable_for,
-)
+from tests.support.fake_inference import FakeInference, answer, overloaded, refuse, sleep_forever, unavailable_for
 from tests.unit.client.asking import FAST
 
 UNAVAILABLE = grpc.StatusCode.UNAVAILABLE

@@ -1,16 +1,9 @@
 """Calls of the typed client that have one reply."""
 
-from headway.client import (
-    AsyncClient,
-    Client,
-)
+from headway.client import AsyncClient, Client
 from headway.v1 import inference_pb2 as v1
 
-from tests.support.fake_inference import (
-    FakeInference,
-    finished,
-    reply,
-)
+from tests.support.fake_inference import FakeInference, finished, reply
 
 
 def test_the_unary_calls_return_plain_values():

@@ -5,17 +5,9 @@ import inspect
 import grpc
 import pytest
 from headway import client as headway_client
-from headway.client import (
-    AsyncClient,
-    Client,
-    ServerFault,
-)
+from headway.client import AsyncClient, Client, ServerFault
 
-from tests.support.fake_inference import (
-    FakeInference,
-    answer,
-    refuse,
-)
+from tests.support.fake_inference import FakeInference, answer, refuse
 from tests.unit.client.asking import collect
 
 

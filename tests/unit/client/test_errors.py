@@ -18,12 +18,7 @@ from headway.client import (
     Violation,
 )
 
-from tests.support.fake_inference import (
-    FakeInference,
-    invalid,
-    refuse,
-    sleep_forever,
-)
+from tests.support.fake_inference import FakeInference, invalid, refuse, sleep_forever
 from tests.unit.client.asking import FAST
 
 

@@ -1,17 +1,10 @@
 """Requests of the typed client: where each parameter goes, and what none can hold."""
 
 import pytest
-from headway.client import (
-    Client,
-    InvalidRequest,
-)
+from headway.client import Client, InvalidRequest
 from headway.v1 import inference_pb2 as v1
 
-from tests.support.fake_inference import (
-    FakeInference,
-    answer,
-    reply,
-)
+from tests.support.fake_inference import FakeInference, answer, reply
 
 
 def test_every_parameter_has_its_place_in_the_request():

@@ -4,19 +4,10 @@ import asyncio
 import threading
 
 import pytest
-from headway.client import (
-    AsyncClient,
-    Client,
-)
+from headway.client import AsyncClient, Client
 from headway.v1 import inference_pb2 as v1
 
-from tests.support.fake_inference import (
-    SEED,
-    FakeInference,
-    answer,
-    sleep_forever,
-    tokens_of,
-)
+from tests.support.fake_inference import SEED, FakeInference, answer, sleep_forever, tokens_of
 from tests.unit.client.asking import collect
 
 
