@@ -1,36 +1,18 @@
-"""Schedulers come and go, deadlines pass, the router drains: no stream hangs, loses a token or gets one twice."""
+"""Schedulers come and go, deadlines pass: no stream hangs, loses a token or gets one twice."""
 
 import asyncio
-import contextlib
-import gc
-import os
-import signal
-import subprocess
-import sys
 import time
-from pathlib import Path
 
 import grpc
 import pytest
 from headway.v1 import inference_pb2 as api
 
-from services.router.answer import Answer
-from services.router.live_request import LiveRequest
 from services.router.scheduler_link import SchedulerLink
-from services.runtime.lifecycle import REPEAT_S
 from services.wire.scheduling import FinishCause, Load, RejectReason
-from tests.support.fake_scheduler import (
-    FakeScheduler,
-    alphabet,
-    fake_card,
-    ids_of,
-    letters,
-    rejects,
-    says,
-    silent,
-    until,
-)
-from tests.support.router import Client, bench, request, rest_of, router
+from tests.support.fake_model import fake_card, ids_of, letters
+from tests.support.fake_scheduler import FakeScheduler, until
+from tests.support.router import bench, request, rest_of, router
+from tests.support.scripts import alphabet, ends_after, rejects, says, silent
 
 UNAVAILABLE = grpc.StatusCode.UNAVAILABLE
 
@@ -38,16 +20,6 @@ UNAVAILABLE = grpc.StatusCode.UNAVAILABLE
 def accepted(made) -> list[int]:
     """How many tokens each live answer has."""
     return [answer.num_accepted for live in made.server.intake._live.values() for answer in live.answers]
-
-
-def ends_after(count: int):
-    """A script that says `count` letters beyond what was accepted, and then nothing."""
-
-    async def script(session, submit):
-        for k in range(submit.accepted_count, submit.accepted_count + count):
-            await session.tokens(submit, ids_of(letters(k, 1)))
-
-    return script
 
 
 async def test_a_lost_stream_is_submitted_again_with_what_was_accepted():
@@ -303,152 +275,3 @@ async def test_a_session_that_lost_a_helper_is_begun_anew(helper, monkeypatch):
         await until(lambda: made.scheduler.sessions and made.scheduler.sessions[0] is not first)
         await until(made.server.is_ready)
         assert (await made.client.generate(request(max_tokens=1), timeout=10)).text == "a"
-
-
-def num_alive(kind):
-    gc.collect()
-    return sum(type(thing) is kind for thing in gc.get_objects())
-
-
-async def test_nothing_is_left_after_hundreds_of_mixed_requests():
-    """Finished, stopped, cancelled, refused, expired, aborted: no handle, waiter, timer or task remains of any."""
-    async with bench() as made:
-        rounds = {
-            "finish": lambda k: made.client.generate(request(max_tokens=5)),
-            "stop": lambda k: made.client.generate(request(max_tokens=9, stop={"strings": ["de"]})),
-            "several": lambda k: made.client.stub.Complete(request(max_tokens=3, n=3)),
-            "refuse": lambda k: made.client.generate(request(n=0)),
-            "reject": lambda k: made.client.generate(request(request_id=f"reject-{k}")),
-            "expire": lambda k: made.client.generate(request(request_id=f"silent-{k}", deadline_s=0.05)),
-            "leave": lambda k: asyncio.wait_for(made.client.generate(request(request_id=f"silent-l{k}")), 0.05),
-        }
-
-        async def script(session, submit):
-            if submit.request_id.startswith("silent"):
-                await silent(session, submit)
-            elif submit.request_id.startswith("reject"):
-                await session.reject(submit, RejectReason.QUEUE_FULL)
-            else:
-                await alphabet()(session, submit)
-
-        made.scheduler.script = script
-
-        async def one(k: int, kind: str) -> None:
-            with contextlib.suppress(grpc.aio.AioRpcError, TimeoutError):
-                await rounds[kind](k)
-
-        async def wave() -> None:
-            for start in range(0, 210, 30):
-                kinds = list(rounds)
-                await asyncio.gather(*(one(k, kinds[k % len(kinds)]) for k in range(start, start + 30)))
-            await until(lambda: made.server.intake.num_live == 0 and made.scheduler.num_live == 0)
-
-        await wave()
-        gc.collect()
-        tasks = len(asyncio.all_tasks())
-        await wave()
-        gc.collect()
-        assert len(asyncio.all_tasks()) <= tasks + 2
-        assert made.server.fleet.num_waiting == 0
-        assert [link.num_live for link in made.server.fleet.links] == [0]
-        assert not made.server.fleet.links[0]._outbox
-        assert num_alive(Answer) <= 1  # the loop's last handle may hold one
-        assert num_alive(LiveRequest) <= 1
-
-
-async def test_a_draining_router_finishes_what_lives():
-    """While draining: not ready, new requests UNAVAILABLE, live streams to their end; then the drain is over."""
-    async with bench(drain_timeout_s=20) as made:
-        made.scheduler.script = alphabet(gap_s=0.02)
-        stream = asyncio.ensure_future(made.client.generate(request(max_tokens=30)))
-        await until(lambda: made.scheduler.num_live == 1)
-        drain = asyncio.ensure_future(made.server.drain())
-        await asyncio.sleep(0)
-        assert not made.server.is_ready()
-        failure = await made.client.refused(request())
-        assert (failure.code, failure.reason) == (UNAVAILABLE, "SHUTTING_DOWN")
-        assert not drain.done()
-        assert (await stream).text == letters(0, 30)
-        await drain
-
-
-async def test_a_drain_that_takes_too_long_ends_the_rest():
-    """What outlives the drain's time ends UNAVAILABLE, with the tokens so far."""
-    async with FakeScheduler() as scheduler:
-        scheduler.script = ends_after(3)
-        async with router(scheduler, drain_timeout_s=0.2) as made:
-            call = made.client.stub.Generate(request())
-            first = await call.read()
-            await made.server.drain()
-            closing = asyncio.ensure_future(made.server.__aexit__())
-            rest, failure = await rest_of(call)
-            assert first.delta.text + rest == "abc"
-            assert failure.reason == "SHUTTING_DOWN"
-            await closing
-
-
-PROCESS = """
-import sys
-from services.router.scheduler_link import SchedulerLink
-from services.router.main import main
-from services.router.settings import RouterSettings
-sys.exit(main(RouterSettings(listen="127.0.0.1:0", schedulers=(sys.argv[1],), ready_file=sys.argv[2])))
-"""
-
-
-@contextlib.asynccontextmanager
-async def process(scheduler: FakeScheduler, tmp_path: Path):
-    """A router in a process of its own, on uvloop, as `headway serve router` runs it."""
-    ready = tmp_path / "address"
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    command = [sys.executable, "-c", PROCESS, scheduler.address, str(ready)]
-    child = await asyncio.to_thread(subprocess.Popen, command, env=environment)
-    try:
-        await until(ready.exists, 30)
-        async with grpc.aio.insecure_channel(ready.read_text()) as channel:
-            yield child, Client(channel)
-    finally:
-        child.kill()
-        child.wait()
-
-
-async def test_sigterm_drains_the_process(tmp_path):
-    """SIGTERM: new requests are refused, the live stream finishes, the exit code is 0."""
-    async with FakeScheduler() as scheduler, process(scheduler, tmp_path) as (child, client):
-        scheduler.script = alphabet(gap_s=0.02)
-        stream = asyncio.ensure_future(client.generate(request(max_tokens=50)))
-        await until(lambda: scheduler.num_live == 1)
-        child.send_signal(signal.SIGTERM)
-        await asyncio.sleep(0.2)
-        assert (await client.refused(request())).reason == "SHUTTING_DOWN"
-        assert (await stream).text == letters(0, 50)
-        assert await asyncio.to_thread(child.wait, 10) == 0
-
-
-async def test_a_second_sigterm_forces(tmp_path):
-    """A SIGTERM that is doubled at once is one request, and lets the stream live; a second one does not wait for it."""
-    async with FakeScheduler() as scheduler, process(scheduler, tmp_path) as (child, client):
-        scheduler.script = silent
-        call = client.stub.Generate(request())
-        await until(lambda: scheduler.num_live == 1)
-        child.send_signal(signal.SIGTERM)
-        await asyncio.sleep(0.05)
-        child.send_signal(signal.SIGTERM)
-        await asyncio.sleep(REPEAT_S + 0.1)
-        assert child.poll() is None
-        child.send_signal(signal.SIGTERM)
-        assert await asyncio.to_thread(child.wait, 10) != 0
-        call.cancel()
-
-
-async def test_a_killed_router_frees_its_sequences(tmp_path):
-    """A killed router ends its session at the scheduler."""
-    async with FakeScheduler() as scheduler, process(scheduler, tmp_path) as (child, client):
-        scheduler.script = silent
-        call = client.stub.Generate(request())
-        await until(lambda: scheduler.num_live == 1)
-        child.kill()
-        await until(lambda: not scheduler.sessions)
-        with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await call.read()
-        assert caught.value.code() == UNAVAILABLE

@@ -12,8 +12,9 @@ from services.router.server import RouterServer
 from services.router.settings import RouterSettings
 from services.runtime.lifecycle import BadSetting
 from services.wire.scheduling import Load
-from tests.support.fake_scheduler import FakeScheduler, alphabet, silent, until
+from tests.support.fake_scheduler import FakeScheduler, until
 from tests.support.router import bench, request, rest_of, router
+from tests.support.scripts import alphabet, silent
 
 READY = "headway.v1.Inference"
 SERVING = health_pb2.HealthCheckResponse.SERVING

@@ -9,8 +9,10 @@ import pytest
 from headway.v1 import inference_pb2 as api
 
 from services.wire.scheduling import RejectReason
-from tests.support.fake_scheduler import alphabet, ids_of, letters, rejects, silent, until
+from tests.support.fake_model import ids_of, letters
+from tests.support.fake_scheduler import until
 from tests.support.router import Failure, Heard, bench, failure_of, failure_of_status, request
+from tests.support.scripts import alphabet, rejects, silent
 
 
 class Many:

@@ -7,18 +7,10 @@ import grpc
 import pytest
 from headway.v1 import inference_pb2 as api
 
-from services.wire.scheduling import ExplainByIdResponse, RejectReason, SequenceState, SequenceView
-from tests.support.fake_scheduler import (
-    FINGERPRINT,
-    MODEL,
-    alphabet,
-    ids_of,
-    letters,
-    rejects,
-    silent,
-    until,
-)
+from tests.support.fake_model import FINGERPRINT, MODEL, letters
+from tests.support.fake_scheduler import until
 from tests.support.router import bench, failure_of, of_ids, request
+from tests.support.scripts import alphabet
 
 INVALID = grpc.StatusCode.INVALID_ARGUMENT
 
@@ -192,30 +184,6 @@ async def test_a_message_dear_to_parse_is_not_parsed():
         assert (failure.code, failure.field) == (INVALID, "stop")
 
 
-async def test_nothing_of_a_request_is_kept_while_it_is_answered():
-    """A live stream holds neither the bytes nor the message of its request."""
-    async with bench() as made:
-        made.scheduler.script = silent
-        call = made.client.stub.Generate(request("x" * 500, request_id="only-here"))
-        await until(lambda: made.scheduler.num_live == 1)
-        frames = [task.get_coro() for task in asyncio.all_tasks()]
-        held = [value for frame in frames for value in _held_by(frame)]
-        assert not any(isinstance(value, api.GenerateRequest) for value in held)
-        assert not any(isinstance(value, bytes) and b"only-here" in value for value in held)
-        call.cancel()
-
-
-def _held_by(coroutine) -> list:
-    """The local variables of a coroutine of the router and of all that it awaits."""
-    held = []
-    while coroutine is not None:
-        frame = getattr(coroutine, "cr_frame", None) or getattr(coroutine, "ag_frame", None)
-        if frame is not None and "/services/router/" in frame.f_code.co_filename:
-            held += frame.f_locals.values()
-        coroutine = getattr(coroutine, "cr_await", None) or getattr(coroutine, "ag_await", None)
-    return held
-
-
 async def test_a_message_over_the_limit_is_refused_by_the_library():
     """A message too large to be read at all ends RESOURCE_EXHAUSTED, not in a hang."""
     async with bench() as made:
@@ -229,165 +197,3 @@ async def test_metadata_over_the_limit_is_refused():
         failure = await made.client.refused(request(), metadata=[("x-large", "x" * 40_000)], timeout=20)
         assert failure.code == grpc.StatusCode.RESOURCE_EXHAUSTED
         assert (await made.client.generate(request(max_tokens=1))).text == "a"
-
-
-async def test_a_live_request_id_cannot_be_taken_twice():
-    """A second request with a live id is refused; once the first has ended the id is free."""
-    async with bench() as made:
-        made.scheduler.scripts["mine"] = silent
-        call = made.client.stub.Generate(request(request_id="mine"))
-        await until(lambda: made.scheduler.num_live == 1)
-        failure = await made.client.refused(request(request_id="mine"))
-        assert (failure.code, failure.reason) == (grpc.StatusCode.ALREADY_EXISTS, "DUPLICATE_REQUEST_ID")
-        call.cancel()
-        await until(lambda: made.server.intake.num_live == 0)
-        made.scheduler.scripts.clear()
-        assert (await made.client.generate(request(request_id="mine", max_tokens=1))).text == "a"
-
-
-async def test_abort_and_explain_of_an_unknown_id():
-    """An id that is nobody's is NOT_FOUND; one that came through another router is asked of the schedulers."""
-    async with bench() as made:
-        for method, kind in (
-            (made.client.stub.Abort, api.AbortRequest),
-            (made.client.stub.Explain, api.ExplainRequest),
-        ):
-            with pytest.raises(grpc.aio.AioRpcError) as caught:
-                await method(kind(request_id="nobody"))
-            assert (caught.value.code(), failure_of(caught.value).reason) == (
-                grpc.StatusCode.NOT_FOUND,
-                "REQUEST_UNKNOWN",
-            )
-            with pytest.raises(grpc.aio.AioRpcError) as caught:
-                await method(kind(request_id=""))
-            assert failure_of(caught.value).field == "request_id"
-        view = SequenceView(
-            answer_index=1, state=SequenceState.WAITING, queue_position=4, waiting_for="kv_blocks",
-            estimated_start_us=2_500_000,
-        )  # fmt: skip
-        made.scheduler.views["elsewhere"] = ExplainByIdResponse(sequences=(view,))
-        explained = await made.client.stub.Explain(api.ExplainRequest(request_id="elsewhere"))
-        answer = explained.answers[0]
-        assert (answer.index, answer.state, answer.queue_position) == (1, api.REQUEST_STATE_WAITING, 4)
-        assert (answer.waiting_for, answer.estimated_start_s) == ("kv_blocks", 2.5)
-        await made.client.stub.Abort(api.AbortRequest(request_id="elsewhere"))
-        assert made.scheduler.cancelled_by_id == ["nobody", "elsewhere"]
-
-
-async def test_abort_ends_a_stream_with_what_it_has():
-    """Abort ends a live answer with the reason ABORTED and the tokens so far, and the scheduler is told."""
-    async with bench() as made:
-
-        async def script(session, submit):
-            await session.tokens(submit, ids_of("ab"))
-
-        made.scheduler.script = script
-        stream = asyncio.ensure_future(made.client.generate(request(request_id="mine")))
-        await until(lambda: made.server.intake.find("", "mine"))
-        await until(lambda: [answer.num_accepted for answer in made.server.intake.find("", "mine").answers] == [2])
-        await made.client.stub.Abort(api.AbortRequest(request_id="mine"))
-        heard = await stream
-        assert heard.text == "ab"
-        assert heard.finished.reason == api.FINISH_REASON_ABORTED
-        await until(lambda: made.scheduler.cancels)
-
-
-@pytest.mark.parametrize(
-    ("reason", "code"),
-    [
-        (RejectReason.QUEUE_FULL, grpc.StatusCode.RESOURCE_EXHAUSTED),
-        (RejectReason.QUOTA, grpc.StatusCode.RESOURCE_EXHAUSTED),
-        (RejectReason.NEVER_FITS, INVALID),
-        (RejectReason.INVALID, INVALID),
-        (RejectReason.GRAMMAR, INVALID),
-        (RejectReason.DUPLICATE_ID, grpc.StatusCode.ALREADY_EXISTS),
-        (RejectReason.DEADLINE, grpc.StatusCode.DEADLINE_EXCEEDED),
-        (RejectReason.EXECUTOR_UNAVAILABLE, grpc.StatusCode.UNAVAILABLE),
-        (RejectReason.DRAINING, grpc.StatusCode.UNAVAILABLE),
-        (RejectReason.MODEL_CHANGED, grpc.StatusCode.UNAVAILABLE),
-        (RejectReason.POISONOUS, grpc.StatusCode.INTERNAL),
-        (RejectReason.FAILED, grpc.StatusCode.INTERNAL),
-        (RejectReason.UNSPECIFIED, grpc.StatusCode.INTERNAL),
-    ],
-)
-async def test_each_reject_reason_has_its_status(reason, code):
-    """A scheduler's rejection reaches the client with its status, field and time to come back."""
-    async with bench() as made:
-        made.scheduler.script = rejects(reason, field="stop.max_tokens", retry_after_us=1_500_000)
-        failure = await made.client.refused(request())
-        assert failure.code == code
-        assert failure.field == ("stop.max_tokens" if code == INVALID else "")
-        if code in (grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.UNAVAILABLE):
-            assert failure.retry_after_s == 1.5
-
-
-async def test_too_many_live_requests_are_refused_with_a_delay():
-    """At the router's own bound a request is refused with a time to come back, and health still answers."""
-    async with bench(max_live_requests=2) as made:
-        made.scheduler.script = silent
-        calls = [made.client.stub.Generate(request()) for _ in range(2)]
-        await until(lambda: made.scheduler.num_live == 2)
-        failure = await made.client.refused(request())
-        assert (failure.code, failure.retry_after_s) == (grpc.StatusCode.RESOURCE_EXHAUSTED, 1.0)
-        for call in calls:
-            call.cancel()
-
-
-async def test_a_refused_call_stays_retryable():
-    """A refusal comes without initial metadata, so that gRPC's own retries still may send the call again."""
-    async with bench() as made:
-        answers = iter([rejects(RejectReason.DRAINING), rejects(RejectReason.DRAINING), alphabet()])
-
-        async def script(session, submit):
-            await next(answers)(session, submit)
-
-        made.scheduler.script = script
-        retries = (
-            '{"methodConfig": [{"name": [{}], "retryPolicy": {"maxAttempts": 4, "initialBackoff": "0.01s", '
-            '"maxBackoff": "0.1s", "backoffMultiplier": 1, "retryableStatusCodes": ["UNAVAILABLE"]}}]}'
-        )
-        options = [("grpc.service_config", retries)]
-        async with grpc.aio.insecure_channel(made.server.address, options=options) as channel:
-            call = channel.unary_stream("/headway.v1.Inference/Generate")(request(max_tokens=2).SerializeToString())
-            assert await call.read() is not grpc.aio.EOF
-        assert len(made.scheduler.submits) == 3
-
-
-async def test_a_fault_in_a_handler_is_internal_and_says_nothing(monkeypatch):
-    """A bug of ours ends the call INTERNAL in neutral words; the next call is served."""
-    async with bench() as made:
-
-        def broken(*_):
-            raise KeyError("/secret/path")
-
-        monkeypatch.setattr("services.router.intake.check_prompt_size", broken)
-        failure = await made.client.refused(request())
-        assert (failure.code, failure.reason) == (grpc.StatusCode.INTERNAL, "INTERNAL_ERROR")
-        assert "secret" not in failure.message
-        monkeypatch.undo()
-        assert (await made.client.generate(request(max_tokens=1))).text == "a"
-
-
-async def test_a_fault_in_one_sequence_spares_the_others(monkeypatch):
-    """A bug in the handling of one sequence's tokens ends it INTERNAL; the link and its other sequences go on."""
-    async with bench() as made:
-        made.scheduler.scripts["healthy"] = alphabet(gap_s=0.01)
-        healthy = asyncio.ensure_future(made.client.generate(request(request_id="healthy", max_tokens=50)))
-
-        async def script(session, submit):
-            await session.tokens(submit, [299])  # no such token in the tokenizer
-            await session.finish(submit, 2)
-
-        made.scheduler.script = script
-
-        def broken(self, _finished):
-            if self._request.request_id != "healthy":
-                raise ZeroDivisionError
-            raise AssertionError("not before the healthy one ends")
-
-        with monkeypatch.context() as patch:
-            patch.setattr("services.router.answer.Answer.take_finished", broken)
-            with pytest.raises(grpc.aio.AioRpcError) as caught:
-                await made.client.generate(request())
-        assert caught.value.code() == grpc.StatusCode.INTERNAL
-        assert (await healthy).text == letters(0, 50)

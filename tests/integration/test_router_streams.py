@@ -8,8 +8,10 @@ from headway.v1 import inference_pb2 as api
 
 from services.wire.chain import block_hashes
 from services.wire.scheduling import FinishCause
-from tests.support.fake_scheduler import END, FINGERPRINT, MODEL, ids_of, letters, logprob_rows, says, silent, until
+from tests.support.fake_model import END, FINGERPRINT, MODEL, ids_of, letters, logprob_rows
+from tests.support.fake_scheduler import until
 from tests.support.router import bench, of_ids, request, rest_of
+from tests.support.scripts import says, silent
 
 
 async def test_an_answer_streams_with_start_text_tokens_and_end():

@@ -1,194 +1,30 @@
-"""An in-process Scheduling server for tests of the router: each request is answered by a script.
-
-Its model has one token for each byte (`ids_of`, `END` ends a sequence), and by default it says the alphabet: output
-number k is the k-th letter, whatever was accepted before, so that a resumed answer can be told from a repeated one.
-"""
+"""An in-process Scheduling server for tests of the router: each request is answered by a script."""
 
 import asyncio
 import contextlib
-import functools
-import json
-import string
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 import grpc
 import grpc.aio
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from services.wire.codec import decode, encode
-from services.wire.execution import LogprobRows, ModelCard
-from services.wire.message import float32_column, int32_column
 from services.wire.scheduling import (
-    Bill,
     Cancel,
     CancelByIdRequest,
     CancelByIdResponse,
     ExplainByIdRequest,
     ExplainByIdResponse,
-    FinishCause,
-    Finished,
     GetModelCardResponse,
     Load,
-    Rejected,
     RouterHello,
     SchedulerHello,
-    StepTokens,
     Stop,
     Submit,
-    ToRouter,
     ToScheduler,
 )
-
-END = 0
-MODEL = "fake-model"
-VOCAB_SIZE = 300
-FINGERPRINT = "f00d"
-TEMPLATE = (
-    "{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}"
-    "{% if add_generation_prompt %}[assistant]{% endif %}"
-)
-
-
-@functools.cache
-def tokenizer_json() -> str:
-    """A byte-level BPE without merges: one token for each byte, and one control token."""
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    vocabulary = {character: 1 + place for place, character in enumerate(alphabet)}
-    tokenizer = Tokenizer(models.BPE(vocab={"<end>": END, **vocabulary}, merges=[]))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    tokenizer.add_special_tokens(["<end>"])
-    return tokenizer.to_str()
-
-
-@functools.cache
-def _tokenizer() -> Tokenizer:
-    return Tokenizer.from_str(tokenizer_json())
-
-
-def ids_of(text: str) -> list[int]:
-    return _tokenizer().encode(text, add_special_tokens=False).ids
-
-
-def letters(start: int, count: int) -> str:
-    """What the model says from output number `start` on."""
-    return "".join(string.ascii_lowercase[k % 26] for k in range(start, start + count))
-
-
-def fake_card(**changes) -> ModelCard:
-    values = {
-        "name": MODEL,
-        "fingerprint": FINGERPRINT,
-        "numerics_digest": "d1",
-        "batch_invariant": True,
-        "context_length": 4096,
-        "vocab_size": VOCAB_SIZE,
-        "eos_ids": int32_column([END]),
-        "tokenizer_json": tokenizer_json(),
-        "chat_template": TEMPLATE,
-        "special_tokens_json": json.dumps({"eos_token": "<end>"}),
-        "max_logprobs": 5,
-    }
-    return ModelCard(**values | changes)
-
-
-class FakeSession:
-    """One Attach stream."""
-
-    def __init__(self, context) -> None:
-        self.context = context
-        self.live: dict[int, asyncio.Task] = {}
-        self.step = 0
-        self._outbox = asyncio.Queue()
-
-    async def send(self, body) -> None:
-        await self.send_bytes(encode(ToRouter(body=body)))
-
-    async def send_bytes(self, frame: bytes) -> None:
-        """Hands over a frame, and lets others run: a script may be cancelled here, a write that has begun may not."""
-        self._outbox.put_nowait(frame)
-        await asyncio.sleep(0)
-
-    async def write(self) -> None:
-        while True:
-            await self.context.write(await self._outbox.get())
-
-    def end(self, handle: int) -> None:
-        task = self.live.pop(handle, None)  # None: its last word and this crossed on the way
-        if task is not None:
-            task.cancel()
-
-    async def tokens(self, submit: Submit, ids, **rows) -> None:
-        self.step += 1
-        body = StepTokens(
-            step=self.step,
-            handles=int32_column([submit.handle] if len(ids) else []),
-            counts=int32_column([len(ids)] if len(ids) else []),
-            tokens=int32_column(ids),
-            **rows,
-        )
-        await self.send(body)
-
-    async def finish(self, submit: Submit, cause: FinishCause, **bill) -> None:
-        self.live.pop(submit.handle, None)
-        bill = Bill(steps=self.step, cached_tokens=3, kv_block_us=2_000_000, executor_us=7_000, **bill)
-        await self.send(Finished(handle=submit.handle, cause=cause, bill=bill, queued_us=1500, prefill_us=2500))
-
-    async def reject(self, submit: Submit, reason, **fields) -> None:
-        self.live.pop(submit.handle, None)
-        await self.send(Rejected(handle=submit.handle, reason=reason, **fields))
-
-
-Script = Callable[[FakeSession, Submit], Awaitable[None]]
-
-
-def alphabet(gap_s: float = 0.0, cause: FinishCause = FinishCause.LENGTH) -> Script:
-    """Says the alphabet up to max_tokens, one token a step."""
-
-    async def script(session: FakeSession, submit: Submit) -> None:
-        for k in range(submit.accepted_count, submit.max_tokens):
-            await session.tokens(submit, ids_of(letters(k, 1)))
-            await asyncio.sleep(gap_s)
-        await session.finish(submit, cause, completion_tokens=submit.max_tokens)
-
-    return script
-
-
-def says(text: str, *, cause: FinishCause = FinishCause.STOP_TOKEN, at_once: bool = False) -> Script:
-    """Says `text`, one token a step or all in one, and ends."""
-
-    async def script(session: FakeSession, submit: Submit) -> None:
-        ids = ids_of(text) + ([END] if cause == FinishCause.STOP_TOKEN else [])
-        for batch in [ids] if at_once else [[token_id] for token_id in ids]:
-            await session.tokens(submit, batch)
-        await session.finish(submit, cause)
-
-    return script
-
-
-def rejects(reason, **fields) -> Script:
-    async def script(session: FakeSession, submit: Submit) -> None:
-        await session.reject(submit, reason, **fields)
-
-    return script
-
-
-async def silent(_session: FakeSession, _submit: Submit) -> None:
-    """Never answers."""
-
-
-def logprob_rows(handle: int, rows: list[tuple[int, float, int, list[tuple[int, float]]]]) -> LogprobRows:
-    """Columns of (position, logprob, rank, best ones)."""
-    top = [pair for _, _, _, pairs in rows for pair in pairs]
-    return LogprobRows(
-        slots=int32_column([handle] * len(rows)),
-        positions=int32_column([row[0] for row in rows]),
-        chosen=float32_column([row[1] for row in rows]),
-        ranks=int32_column([row[2] for row in rows]),
-        top_counts=int32_column([len(row[3]) for row in rows]),
-        top_ids=int32_column([token_id for token_id, _ in top]),
-        top_logprobs=float32_column([logprob for _, logprob in top]),
-    )
+from tests.support.fake_model import fake_card
+from tests.support.fake_session import FakeSession
+from tests.support.scripts import Script, alphabet
 
 
 class FakeScheduler:

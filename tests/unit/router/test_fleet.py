@@ -11,7 +11,7 @@ from services.router.settings import RouterSettings
 from services.wire.execution import Sampling
 from services.wire.message import int32_column
 from services.wire.scheduling import Load, SchedulerHello, Submit
-from tests.support.fake_scheduler import FINGERPRINT, fake_card
+from tests.support.fake_model import FINGERPRINT, fake_card
 
 READY = SchedulerHello(executor_ready=True, block_size=16, max_request_tokens=100)
 

@@ -3,7 +3,7 @@
 import pytest
 
 from services.router.logprob_rows import rows_by_handle
-from tests.support.fake_scheduler import logprob_rows
+from tests.support.fake_model import logprob_rows
 
 
 def test_rows_find_their_handles_with_their_own_best_tokens():

@@ -7,7 +7,7 @@ from headway.v1 import inference_pb2 as api
 from services.router.served_model import ModelCache
 from services.router.text.errors import UnusableModel
 from services.runtime.errors import Refusal
-from tests.support.fake_scheduler import fake_card, ids_of
+from tests.support.fake_model import fake_card, ids_of
 from tests.support.router import request
 
 

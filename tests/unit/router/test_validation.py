@@ -20,7 +20,7 @@ from services.router.validation import (
 )
 from services.runtime.errors import Refusal
 from services.wire.scheduling import SchedulerHello
-from tests.support.fake_scheduler import VOCAB_SIZE, fake_card
+from tests.support.fake_model import VOCAB_SIZE, fake_card
 from tests.support.router import request
 
 CARD = fake_card()
