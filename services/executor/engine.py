@@ -3,15 +3,15 @@
 import os
 import signal
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 import numpy as np
 
 from services.executor.backends.backend import Backend, Rows
 from services.executor.blocks import BLOCK_SIZE
-from services.executor.output import StepOutput, prompt_positions
-from services.executor.slots import InvalidPlan, Slot, Slots
+from services.executor.output import StepOutput
+from services.executor.readings import PromptReading, Readings
+from services.executor.slots import InvalidPlan, Slots
 from services.executor.work import Work
 from services.wire.execution import (
     GREEDY,
@@ -27,28 +27,6 @@ from services.wire.message import int32_column
 
 _LOGIT_ROWS_AT_A_TIME = 64
 _KILLED_AT_OUTPUT = 40
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """What is read of one work item's hidden states: those before prompt positions, and the last one."""
-
-    work: Work
-    first_row: int
-    prompt_positions: range
-    """Whose logprobs are wanted."""
-    draws: bool
-    """Whether the next token is drawn."""
-
-    @property
-    def slot(self) -> Slot:
-        return self.work.slot
-
-    @property
-    def rows(self) -> list[int]:
-        """Rows of the step, rising."""
-        rows = [self.first_row + position - 1 - self.work.start for position in self.prompt_positions]
-        return [*rows, self.first_row + self.work.count - 1] if self.draws else rows
 
 
 class Engine:
@@ -101,9 +79,8 @@ class Engine:
         output = StepOutput()
         forwarded = updated
         if work:
-            readings = list(_readings(work))
-            wanted = np.array([row for reading in readings for row in reading.rows], np.int32)
-            hidden = self._backend.forward(work, wanted)
+            readings = Readings.of(work)
+            hidden = self._backend.forward(work, np.array(readings.rows, np.int32))
             forwarded = time.perf_counter_ns()
             self._sample(readings, hidden, output)
         sampled = time.perf_counter_ns()
@@ -138,11 +115,12 @@ class Engine:
         self._slots.apply(plan)
         work = [Work(slot, slot.computed, 1) for slot in self._slots.decoding()]
         work += self._chunks(plan)
-        if sum(item.count for item in work) > self._max_step_tokens:
+        if sum([item.count for item in work]) > self._max_step_tokens:
             raise InvalidPlan(f"plan {plan.plan} computes more than {self._max_step_tokens} tokens")
         for item in work:
             self._check(item)
-            self._kill_if_poisoned(item)
+            if self._kill_token >= 0:
+                self._kill_if_poisoned(item)
             item.slot.computed = item.end
         return work
 
@@ -156,25 +134,17 @@ class Engine:
             if not slot.ended:
                 yield Work(slot, slot.computed, count)
 
-    def _sample(self, readings: Sequence[Reading], hidden: Rows, output: StepOutput) -> None:
-        drawing: list[Slot] = []
-        drawing_rows: list[int] = []
-        first = 0
-        for reading in readings:
-            num_prompt = len(reading.prompt_positions)
-            self._read_prompt(reading, hidden[first : first + num_prompt], output)
-            if reading.draws:
-                drawing.append(reading.slot)
-                drawing_rows.append(first + num_prompt)
-            first += len(reading.rows)
-        if drawing:
-            logits = self._backend.logits(hidden[drawing_rows])
-            output.draw(drawing, logits, self._backend)
+    def _sample(self, readings: Readings, hidden: Rows, output: StepOutput) -> None:
+        for prompt in readings.prompts:
+            self._read_prompt(prompt, hidden[prompt.first : prompt.first + len(prompt.positions)], output)
+        if readings.drawing:
+            drawn_from = hidden[readings.drawn_from] if readings.prompts else hidden
+            output.draw(readings.drawing, self._backend.logits(drawn_from), self._backend)
 
-    def _read_prompt(self, reading: Reading, hidden: Rows, output: StepOutput) -> None:
+    def _read_prompt(self, prompt: PromptReading, hidden: Rows, output: StepOutput) -> None:
         for start in range(0, len(hidden), _LOGIT_ROWS_AT_A_TIME):
             logits = self._backend.logits(hidden[start : start + _LOGIT_ROWS_AT_A_TIME])
-            output.add_prompt_logprobs(reading.slot, reading.prompt_positions[start], logits)
+            output.add_prompt_logprobs(prompt.slot, prompt.positions[start], logits)
 
     def _check(self, item: Work) -> None:
         slot, end = item.slot, item.end
@@ -190,14 +160,5 @@ class Engine:
 
     def _kill_if_poisoned(self, item: Work) -> None:
         slot = item.slot
-        draws = item.end == slot.length and slot.may_draw
-        if draws and slot.num_output_tokens == _KILLED_AT_OUTPUT and self._kill_token in slot.prompt:
+        if item.draws and slot.num_output_tokens == _KILLED_AT_OUTPUT and self._kill_token in slot.prompt:
             os.kill(os.getpid(), signal.SIGKILL)
-
-
-def _readings(work: Sequence[Work]) -> Iterator[Reading]:
-    first_row = 0
-    for item in work:
-        draws = item.end == item.slot.length and item.slot.may_draw
-        yield Reading(item, first_row, prompt_positions(item), draws)
-        first_row += item.count

@@ -132,7 +132,8 @@ class Slots:
 
     def decoding(self) -> list[Slot]:
         """The decode set but for those that have ended by themselves, by slot."""
-        return [slot for slot in map(self.get, sorted(self._decoding)) if slot.may_draw]
+        slots = self._slots
+        return [slot for index in sorted(self._decoding) if (slot := slots[index]) and slot.may_draw]
 
     def is_decoding(self, index: int) -> bool:
         """Whether a slot is in the decode set."""

@@ -39,16 +39,19 @@ class CpuBackend:
         self.bytes_per_token = kv_bytes // (num_blocks * BLOCK_SIZE)
 
     def forward(self, work: Sequence[Work], wanted: Ints) -> Rows:
-        counts = np.fromiter((item.count for item in work), np.int32, len(work))
-        starts = np.fromiter((item.start for item in work), np.int32, len(work))
-        sequences = np.zeros(len(work), SEQUENCE)
-        sequences["count"], sequences["start"] = counts, starts
-        sequences["first_row"] = np.cumsum(counts) - counts
-        sequences["blocks"] = [item.slot.blocks_address for item in work]
-        offsets = np.arange(counts.sum(), dtype=np.int32) - np.repeat(sequences["first_row"], counts)
-        positions = np.repeat(starts, counts) + offsets
-        token_ids = np.concatenate([item.slot.token_buffer[item.start : item.end] for item in work])
-        return self._model.forward(token_ids, positions, sequences, wanted, self.kv_cache)
+        token_ids: list[int] = []
+        parts: list[tuple[int, int, int, int, int]] = []
+        for item in work:
+            slot, start, count = item.slot, item.start, item.count
+            parts.append((len(token_ids), count, start, 0, slot.blocks_address))
+            if count == 1:  # decoding; many sequences do
+                token_ids.append(slot.token_buffer.item(start))
+            else:
+                token_ids += slot.token_buffer[start : start + count].tolist()
+        sequences = np.array(parts, SEQUENCE)
+        ahead = sequences["start"] - sequences["first_row"]  # of its row, each position of a sequence
+        positions = np.arange(len(token_ids), dtype=np.int32) + np.repeat(ahead, sequences["count"])
+        return self._model.forward(np.array(token_ids, np.int32), positions, sequences, wanted, self.kv_cache)
 
     def logits(self, hidden: Rows) -> Rows:
         return self._model.logits(hidden)
