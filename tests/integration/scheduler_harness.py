@@ -201,6 +201,16 @@ async def start_streams(router, num_streams=5, max_tokens=NUM_TOKENS):
     await router.until(lambda: all(len(router.tokens[handle]) > 5 for handle in range(1, num_streams + 1)))
 
 
+async def stream_through(cluster, new_router, **settings):
+    """A scheduler, its executor of 3 ms a step, and a router with five streams that have begun."""
+    scheduler = cluster.start_scheduler(**settings)
+    executor = cluster.start_executor(simulated_step_fixed_us=3000)
+    router = await new_router()
+    await router.ready()
+    await start_streams(router)
+    return scheduler, executor, router
+
+
 async def check_streams(router, num_streams=5, max_tokens=NUM_TOKENS):
     """Waits for their ends: each is whole, with the tokens of an undisturbed run."""
     await router.until(lambda: len(router.ends) == num_streams)

@@ -30,6 +30,7 @@ from tests.integration.scheduler_harness import (
     exit_code,
     health,
     start_streams,
+    stream_through,
     submit,
     until_health,
 )
@@ -50,11 +51,7 @@ def played_executor(cluster):
 
 async def test_kill_9_of_the_executor_is_seen_at_once_and_tokens_go_on(cluster, new_router):
     """Twice in mid-stream the executor is killed and another started: streams pause, then end exactly right."""
-    cluster.start_scheduler(record=cluster.directory / "events.log")
-    executor = cluster.start_executor(simulated_step_fixed_us=3000)
-    router = await new_router()
-    await router.ready()
-    await start_streams(router)
+    _, executor, router = await stream_through(cluster, new_router, record=cluster.directory / "events.log")
     for _ in range(2):
         executor.kill()
         executor.wait()
@@ -139,11 +136,7 @@ async def _play_executor(main, hangs):
 
 async def test_a_second_executor_waits_for_the_end_of_the_first(cluster, new_router):
     """A second executor at the same endpoint disturbs nobody, and takes over when the first is killed: streams go on."""
-    scheduler = cluster.start_scheduler()
-    first = cluster.start_executor(simulated_step_fixed_us=3000)
-    router = await new_router()
-    await router.ready()
-    await start_streams(router)
+    scheduler, first, router = await stream_through(cluster, new_router)
     second = cluster.start_executor(simulated_step_fixed_us=3000)
     async with asyncio.timeout(WAIT_S):
         while "while the one in session lives" not in cluster.log(scheduler):
@@ -159,11 +152,7 @@ async def test_a_second_executor_waits_for_the_end_of_the_first(cluster, new_rou
 
 async def test_garbage_at_the_executor_socket_changes_nothing(cluster, new_router):
     """Frames of every wrong kind arrive while a stream runs: each is dropped, no token changes, the books balance."""
-    scheduler = cluster.start_scheduler()
-    executor = cluster.start_executor(simulated_step_fixed_us=3000)
-    router = await new_router()
-    await router.ready()
-    await start_streams(router)
+    scheduler, executor, router = await stream_through(cluster, new_router)
     with zmq.Context() as context, context.socket(zmq.DEALER) as stranger:
         stranger.setsockopt(zmq.LINGER, 0)
         stranger.connect(cluster.executor_endpoint)

@@ -7,7 +7,14 @@ import pytest
 from services.runtime.lifecycle import REPEAT_S, ExitCode
 from services.scheduler.recorder import replay
 from services.wire.scheduling import RejectReason
-from tests.integration.scheduler_harness import check_streams, exit_code, start_streams, submit, until_health
+from tests.integration.scheduler_harness import (
+    check_streams,
+    exit_code,
+    start_streams,
+    stream_through,
+    submit,
+    until_health,
+)
 
 
 async def test_a_recorded_run_replays(cluster, new_router):
@@ -48,11 +55,7 @@ async def test_each_scheduler_process_keeps_an_event_log_of_its_own(cluster, new
 
 async def test_a_new_scheduler_takes_over_a_living_executor(cluster, new_router):
     """After kill -9 of the scheduler its successor gives the same executor a new session, and serves."""
-    scheduler = cluster.start_scheduler()
-    executor = cluster.start_executor(simulated_step_fixed_us=3000)
-    router = await new_router()
-    await router.ready()
-    await start_streams(router)
+    scheduler, executor, _ = await stream_through(cluster, new_router)
     scheduler.kill()
     scheduler.wait()
     cluster.start_scheduler()

@@ -7,6 +7,7 @@ import pytest
 from headway.client import Client
 from headway.v1 import inference_pb2 as api
 
+from tests.support.exact_text import converse, three_ways
 from tests.support.served import serve
 
 TEXTS = {
@@ -31,26 +32,15 @@ def client(tmp_path_factory):
         yield connected
 
 
-def three_ways(client, text, **params):
-    """The answer as a stream, at once, and decoded from all its tokens: (text, tokens, finished), proven to be equal."""
-    messages = [{"role": "user", "content": text}]
-    stream = client.generate(messages, **params)
-    deltas = list(stream)
-    streamed = "".join(delta.text for delta in deltas)
-    token_ids = [token_id for delta in deltas for token_id in delta.token_ids]
-    whole = client.complete(messages, **params)
-    assert streamed == stream.text == whole.text
-    assert tuple(token_ids) == whole.token_ids
-    assert deltas[-1].finished.usage.completion_tokens == len(token_ids)
-    assert whole.finished.usage.completion_tokens == len(token_ids)
-    assert deltas[-1].finished.reason == whole.finished.reason
-    return streamed, token_ids, whole.finished
+def repeated(client, text, **params):
+    """The model's answer to a user who says `text`, proven to be one text in three ways: (text, tokens, finished)."""
+    return three_ways(client, [{"role": "user", "content": text}], **params)
 
 
 @pytest.mark.parametrize("name", TEXTS)
 def test_the_stream_the_unary_answer_and_the_full_decode_are_one_text(client, name):
     """No character is split, doubled or lost."""
-    text, token_ids, finished = three_ways(client, TEXTS[name])
+    text, token_ids, finished = repeated(client, TEXTS[name])
     assert text == TEXTS[name]
     assert finished.reason == api.FINISH_REASON_STOP_TOKEN
     assert client.detokenize(token_ids) == text
@@ -62,7 +52,7 @@ def test_max_tokens_may_cut_inside_a_character_at_every_place(client, name):
     """The tail of a cut character is not lost: it decodes as the full decode has it."""
     packed = TEXTS[name].encode()
     for max_tokens in range(1, len(packed) + 1):
-        text, token_ids, finished = three_ways(client, TEXTS[name], max_tokens=max_tokens)
+        text, token_ids, finished = repeated(client, TEXTS[name], max_tokens=max_tokens)
         assert bytes(token_ids) == packed[:max_tokens]
         assert text == client.detokenize(token_ids) == packed[:max_tokens].decode(errors="replace")
         assert finished.reason == api.FINISH_REASON_LENGTH
@@ -85,7 +75,7 @@ def test_max_tokens_may_cut_inside_a_character_at_every_place(client, name):
 )
 def test_a_stop_string_ends_the_answer_where_it_begins(client, text, stops, kept, found):
     """Found over several tokens, mid-token, overlapping, or begun and never completed: the text ends just before it."""
-    answered, token_ids, finished = three_ways(client, text, stop=stops)
+    answered, token_ids, finished = repeated(client, text, stop=stops)
     assert answered == kept
     if found is None:
         assert finished.reason == api.FINISH_REASON_STOP_TOKEN
@@ -93,20 +83,11 @@ def test_a_stop_string_ends_the_answer_where_it_begins(client, text, stops, kept
     assert finished.reason == api.FINISH_REASON_STOP_STRING
     assert finished.stop_string == found
     assert bytes(token_ids).decode() == kept + found  # usage counts what was computed and sent, to the end of the stop
-    with_stop, _, _ = three_ways(client, text, stop=stops, include_stop_string=True)
+    with_stop, _, _ = repeated(client, text, stop=stops, include_stop_string=True)
     assert with_stop == kept + found
 
 
 def test_a_sixteen_turn_conversation_finds_its_history_in_the_prefix_cache(client):
     """Each turn renders what was said before to identical tokens, so that the cache covers the history."""
-    chat = client.chat(system="You repeat.")
-    before = []
-    for turn in range(16):
-        said = f"turn {turn}: {TEXTS['hangul']} {TEXTS['family']} <|im_end|>"
-        deltas = list(chat.send(said))
-        usage = deltas[-1].finished.usage
-        rendered = client.tokenize([*chat.messages], add_generation_prompt=False)
-        assert rendered[: len(before)] == before, f"turn {turn} renders its history otherwise"
-        if turn:
-            assert usage.cached_tokens >= (len(before) - 16) // 16 * 16, f"turn {turn} hits only {usage.cached_tokens}"
-        before = rendered
+    said = [f"turn {turn}: {TEXTS['hangul']} {TEXTS['family']} <|im_end|>" for turn in range(16)]
+    converse(client, "You repeat.", [(text, {}) for text in said])

@@ -4,6 +4,7 @@ import pytest
 from headway.client import Client
 from headway.v1 import inference_pb2 as api
 
+from tests.support.exact_text import converse, three_ways
 from tests.support.served import serve
 
 pytestmark = [pytest.mark.model, pytest.mark.timeout(300)]
@@ -32,20 +33,6 @@ def counted(client):
     ends = [len(client.detokenize(answer.token_ids[:count])) for count in range(len(answer.token_ids) + 1)]
     assert ends == sorted(set(ends)), "each token of this answer is to be whole characters"
     return answer.text, ends
-
-
-def three_ways(client, prompt, **params):
-    """The answer as a stream, proven equal to the unary one; (text, tokens, finished)."""
-    deltas = list(client.generate(prompt, **params))
-    streamed = "".join(delta.text for delta in deltas)
-    token_ids = [token_id for delta in deltas for token_id in delta.token_ids]
-    whole = client.complete(prompt, **params)
-    assert streamed == whole.text
-    assert tuple(token_ids) == whole.token_ids
-    for finished in (deltas[-1].finished, whole.finished):
-        assert finished.usage.completion_tokens == len(token_ids)
-        assert finished.reason == whole.finished.reason
-    return streamed, token_ids, whole.finished
 
 
 def cut_at(client, name, max_tokens):
@@ -112,27 +99,19 @@ def test_stop_strings_at_several_places_of_an_answer(client, counted):
     assert check_stops(client, counted, firsts=range(1, 12, 3), spans=[1, 2, 3]) >= 5
 
 
-def converse(client, turns, max_tokens):
-    """Each turn renders what was said before to the tokens that it had, and finds them in the prefix cache."""
-    chat = client.chat(system="You are brief.")
-    before = []
-    for turn in range(turns):
-        said = f"{turn}: 안녕 👍🏽 <|im_end|>"
-        deltas = list(chat.send(said, max_tokens=max_tokens, temperature=0.8, seed=turn))
-        usage = deltas[-1].finished.usage
-        rendered = client.tokenize([*chat.messages], add_generation_prompt=False)
-        assert rendered[: len(before)] == before, f"turn {turn} renders its history otherwise"
-        if turn:
-            assert usage.cached_tokens >= (len(before) - 16) // 16 * 16, f"turn {turn} hits only {usage.cached_tokens}"
-        before = rendered
+def sixteen_turns(max_tokens):
+    return [
+        (f"{turn}: 안녕 👍🏽 <|im_end|>", {"max_tokens": max_tokens, "temperature": 0.8, "seed": turn})
+        for turn in range(16)
+    ]
 
 
 def test_a_sixteen_turn_conversation_finds_its_history_in_the_prefix_cache(client):
     """Each of 16 turns of short answers is found whole by the next, emoji and forged control tokens included."""
-    converse(client, turns=16, max_tokens=3)
+    converse(client, "You are brief.", sixteen_turns(max_tokens=3))
 
 
 @pytest.mark.deep
 def test_a_sixteen_turn_conversation_of_longer_answers(client):
     """The same with answers of up to 14 tokens, most of them cut."""
-    converse(client, turns=16, max_tokens=14)
+    converse(client, "You are brief.", sixteen_turns(max_tokens=14))

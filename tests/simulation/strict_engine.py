@@ -213,13 +213,9 @@ class StrictEngine:
     def _sample(self, plan: int, work: dict[int, int]) -> StepResult:
         drawn: dict[int, int] = {}
         stopped, failed = [], []
-        prompt_rows: list[tuple[int, int]] = []
-        for number, count in work.items():
+        for number in work:
             slot = self._slots[number]
             admitted = slot.admitted
-            if admitted.sampling.prompt_logprobs >= 0:
-                first, end = slot.computed - count + 1, min(slot.computed + 1, admitted.prompt_length)
-                prompt_rows += [(number, position) for position in range(first, end)]
             if slot.computed < len(slot.tokens) or len(slot.tokens) == admitted.token_limit:
                 continue
             output = len(slot.tokens) - admitted.prompt_length
@@ -248,9 +244,19 @@ class StrictEngine:
             stopped=int32_column(stopped),
             failed=int32_column(failed),
             logprobs=_rows(rows),
-            prompt_logprobs=_rows(prompt_rows),
+            prompt_logprobs=_rows(self._prompt_rows(work)),
             step_us=self.step_us,
         )
+
+    def _prompt_rows(self, work: dict[int, int]) -> list[tuple[int, int]]:
+        """(slot, position) of the prompt tokens that this step has logprobs of."""
+        rows: list[tuple[int, int]] = []
+        for number, count in work.items():
+            slot = self._slots[number]
+            if slot.admitted.sampling.prompt_logprobs >= 0:
+                first, end = slot.computed - count + 1, min(slot.computed + 1, slot.admitted.prompt_length)
+                rows += [(number, position) for position in range(first, end)]
+        return rows
 
 
 def _rows(rows: list[tuple[int, int]]) -> LogprobRows | None:
