@@ -4,6 +4,7 @@ from pydoc_data import topics
 
 import numpy as np
 import pytest
+import torch
 from tokenizers import Tokenizer
 
 from kernels.cpu import library
@@ -27,9 +28,8 @@ def backend(path, dtype):
 def logprobs(backend, ids):
     """[tokens, vocabulary] in float64."""
     work = [work_of(ids, range(-(-len(ids) // 16)))]
-    logits = backend.logits(backend.forward(work, np.arange(len(ids), dtype=np.int32))).astype(np.float64)
-    shifted = logits - logits.max(axis=-1, keepdims=True)
-    return shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
+    logits = backend.logits(backend.forward(work, np.arange(len(ids), dtype=np.int32)))
+    return torch.log_softmax(torch.from_numpy(logits).double(), dim=-1)
 
 
 @pytest.mark.parametrize(
@@ -43,9 +43,9 @@ def test_rounding_changes_little(default_model, dtype, most_kl, least_agreement)
     for text in TEXTS:
         ids = tokenizer.encode(topics.topics[text]).ids[:TOKENS_EACH]
         right, rounded = logprobs(exact, ids), logprobs(rounding, ids)
-        divergences.append((np.exp(right) * (right - rounded)).sum(axis=-1))
-        agreements.append(right.argmax(axis=-1) == rounded.argmax(axis=-1))
-    divergence, agreement = np.concatenate(divergences), np.concatenate(agreements)
+        divergences.append((right.exp() * (right - rounded)).sum(dim=-1))
+        agreements.append(right.argmax(dim=-1) == rounded.argmax(dim=-1))
+    divergence, agreement = torch.cat(divergences), torch.cat(agreements).double()
     print(f"{dtype}: {len(divergence)} tokens, mean KL {divergence.mean():.5f}, agreement {agreement.mean():.4f}")
     assert len(divergence) >= 2000
     assert divergence.mean() < most_kl
