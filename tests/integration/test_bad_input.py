@@ -22,10 +22,11 @@ NOT_UTF8 = b"\x22\x06\x0a\x04\x0a\x02\xc3\x28"  # GenerateRequest.parts.parts[0]
 INVALID = grpc.StatusCode.INVALID_ARGUMENT
 NO_RETRY = RetryPolicy(max_attempts=1)
 
+NUM_TOKENS = 200  # 1.6 s of steps, ten times what all the refusals take
 HEALTHY = [
-    {"max_tokens": 500, "ignore_eos": True, "seed": 9, "temperature": 0.0},
-    {"max_tokens": 500, "ignore_eos": True, "seed": 10, "temperature": 0.8, "logprobs": 2},
-    {"max_tokens": 500, "ignore_eos": True, "seed": 11, "temperature": 1.0},
+    {"max_tokens": NUM_TOKENS, "ignore_eos": True, "seed": 9, "temperature": 0.0},
+    {"max_tokens": NUM_TOKENS, "ignore_eos": True, "seed": 10, "temperature": 0.8, "logprobs": 2},
+    {"max_tokens": NUM_TOKENS, "ignore_eos": True, "seed": 11, "temperature": 1.0},
 ]
 
 
@@ -170,6 +171,6 @@ async def test_bad_input_harms_its_sender_alone(tmp_path):
                 assert now[0] == was[0]
                 assert now[1] == was[1]
                 assert "".join(now[2]) == "".join(was[2])
-        assert [len(token_ids) for token_ids, _, _ in calm] == [500] * 3
-        assert [len(logprobs) for _, logprobs, _ in calm] == [0, 500, 0]
+        assert [len(token_ids) for token_ids, _, _ in calm] == [NUM_TOKENS] * 3
+        assert [len(logprobs) for _, logprobs, _ in calm] == [0, NUM_TOKENS, 0]
         assert served.children() == children, served.said()
