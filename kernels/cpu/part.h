@@ -35,13 +35,14 @@ struct Part {
 
 class Parts {
  public:
-  explicit Parts(int64_t rows) : rows_(rows), count_(1) {
-    // Of one part: fewer would read the weights too often, more would not stay in the near cache.
-    constexpr int64_t kFewestRows = 16, kRows = 32;
-    int64_t each = threads() * kFewestRows;
-    if (rows >= each) count_ = threads() * std::max<int64_t>(1, rows / (threads() * kRows));
-    if (rows >= 2 * each) count_ = std::max(count_, int64_t{2} * threads());
-    shared_ = count_ == 1;
+  explicit Parts(int64_t rows) : rows_(rows) {
+    // Of one part: with fewer the weights are read too often, more do not stay in the near cache. A thread has two or
+    // more, so that one which the machine slows down leaves some to the others.
+    constexpr int64_t kFewestRows = 8, kRows = 32;
+    int64_t rows_each = rows / threads(), parts_each = std::min<int64_t>(rows_each / kFewestRows, threads() > 1 ? 2 : 1);
+    parts_each = std::max(parts_each, rows_each / kRows);
+    shared_ = parts_each == 0;
+    count_ = shared_ ? 1 : parts_each * threads();
   }
 
   // Of the part with the most rows.
