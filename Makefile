@@ -30,11 +30,10 @@ $(BIN)/pip:
 	  { echo "$(PYTHON) cannot make virtual environments; on Debian and Ubuntu: sudo apt install python3-venv" >&2; exit 1; }
 	@$(PYTHON) -m venv $(VENV)
 
-# Where they cannot be compiled, the rest serves without them.
+# Where they cannot be compiled, the rest serves without them, and the next `make` tries again.
 $(VENV)/kernels.stamp: $(KERNEL_SOURCES) | $(BIN)/pip
 	@echo "compiling the CPU kernels (half a minute)"
-	@$(BIN)/python -m kernels.cpu.build || true
-	@touch $@
+	@if $(BIN)/python -m kernels.cpu.build; then touch $@; fi
 
 $(VENV)/serve.stamp: pyproject.toml setup.py | $(VENV)/kernels.stamp
 	@echo "installing (the first time takes a few minutes)"

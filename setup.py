@@ -29,7 +29,7 @@ class BuildKernels(build_ext):
         try:
             build.build(target)
         except (build.CompilerMissing, build.CompileFailed) as failed:
-            target.unlink(missing_ok=True)  # left by an earlier build, of other sources
+            build.LIBRARY.unlink(missing_ok=True)  # of other sources, as what stood at the target was
             # The extension is optional: setuptools says so and installs the rest. The executor says it again when it
             # starts, and serves with torch.
             raise CompileError(f"the compiled CPU kernels could not be built: {failed}") from failed

@@ -1,6 +1,6 @@
 """The build of the kernels' shared library: a plain call of the C++ compiler per file, then one that links.
 
-setup.py runs it when the package is installed, `python -m kernels.cpu.build` in a checkout where sources have changed.
+setup.py runs it when the package is installed, `python -m kernels.cpu.build` where sources, or the compiler, are new.
 The library has a C interface and is no Python module, so one build serves every Python and no headers are needed.
 """
 
@@ -53,44 +53,60 @@ def sources() -> list[Path]:
     return sorted([*FOLDER.glob("*.cpp"), *FOLDER.glob("*.h"), Path(__file__)])
 
 
+def has_sources() -> bool:
+    """Whether the C++ sources are here: a package may be installed without them."""
+    return any(FOLDER.glob("*.cpp"))
+
+
 def version() -> str:
-    """Of the sources: a fingerprint of what they say."""
+    """Of the sources: a fingerprint of what they say. The library holds that of its own (`headway_version`)."""
     text = b"\0".join(source.read_bytes() for source in sources())
     return hashlib.sha256(text).hexdigest()[:16]
 
 
 def is_current(library: Path = LIBRARY) -> bool:
-    """Whether the library is there and newer than its sources."""
-    return library.exists() and all(library.stat().st_mtime >= source.stat().st_mtime for source in sources())
+    """Whether the library is there and made from these sources."""
+    return library.exists() and version().encode() in library.read_bytes()
 
 
 def build(library: Path = LIBRARY, extra_flags: Sequence[str] = ()) -> None:
     """Compiles the library; what was there before is replaced when the new one is whole.
 
+    Where that fails, a library of other sources does not stay: Python would call it as if it were of these.
+
     Raises:
         CompilerMissing: There is no compiler.
         CompileFailed: There is, and it failed.
     """
-    command = compiler()
-    library.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".build-", dir=library.parent) as folder:
-        objects = compile_all(command, Path(folder), extra_flags)
-        linked = Path(folder) / library.name
-        call([*command, "-shared", "-pthread", *extra_flags, *map(str, objects), "-o", str(linked)])
-        linked.replace(library)
+    try:
+        command = compiler()
+        library.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".build-", dir=library.parent) as folder:
+            objects = compile_all(command, Path(folder), extra_flags)
+            linked = Path(folder) / library.name
+            call([*command, "-shared", "-pthread", *extra_flags, *map(str, objects), "-o", str(linked)])
+            linked.replace(library)
+    except (CompilerMissing, CompileFailed):
+        if not is_current(library):
+            library.unlink(missing_ok=True)
+        raise
 
 
 def compile_all(command: Sequence[str], folder: Path, extra_flags: Sequence[str] = ()) -> list[Path]:
     """Compiles every source of the library into `folder` and returns the object files."""
-    return [compile_one(command, source, folder, extra_flags) for source in sources() if source.suffix == ".cpp"]
+    told = f'-DHEADWAY_VERSION="{version()}"'  # before any is read: a source that changes meanwhile makes it another
+    compiled = []
+    for source in sources():
+        if source.suffix == ".cpp":
+            flags = [*extra_flags, told] if source.stem == "runtime_api" else extra_flags
+            compiled.append(compile_one(command, source, folder, flags))
+    return compiled
 
 
 def compile_one(command: Sequence[str], source: Path, folder: Path, extra_flags: Sequence[str] = ()) -> Path:
     """Compiles one source into `folder` and returns the object file."""
     target = folder / f"{source.stem}.o"
     flags = [*COMPILE_FLAGS, *level_flags(command, source.stem), *extra_flags]
-    if source.stem == "runtime_api":
-        flags.append(f'-DHEADWAY_VERSION="{version()}"')
     call([*command, *flags, "-c", str(source), "-o", str(target)])
     return target
 
@@ -115,15 +131,15 @@ def call(command: Sequence[str]) -> None:
 
 
 def main() -> int:
-    """Builds where a source is newer; where it cannot, no library is left, and torch serves."""
+    """Builds what is not current; where it cannot, it says why, ends with 1 and leaves no library: then torch serves."""
     if is_current():
         return 0
     try:
         build()
     except CompilerMissing as missing:
         sys.stderr.write(f"the compiled CPU kernels are not built: {missing}\n")
+        return 1
     except CompileFailed as failed:
-        LIBRARY.unlink(missing_ok=True)  # what is there is of other sources
         sys.stderr.write(f"the compiled CPU kernels could not be built:\n{failed}\n")
         return 1
     return 0

@@ -1,6 +1,7 @@
 """The compiled kernels as Python sees them: the shared library, its level and threads, and packed linears."""
 
 import ctypes
+import sys
 from collections.abc import Callable
 from functools import cache, partial
 from typing import Literal
@@ -8,6 +9,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from kernels.cpu import build
 from kernels.cpu.build import LIBRARY
 
 Floats = npt.NDArray[np.float32]
@@ -174,23 +176,34 @@ def load() -> CpuLibrary:
     """The library.
 
     Raises:
-        LibraryMissing: it was not built, or not for this machine, or HEADWAY_CPU_LEVEL names no level of this machine.
+        LibraryMissing: it was not built, or not from these sources, or not for this machine, or HEADWAY_CPU_LEVEL names
+            no level of this machine.
     """
+    compile_it = f"run {sys.executable} -m kernels.cpu.build"
     if not LIBRARY.exists():
-        raise LibraryMissing("they were not built; install a C++ compiler, then the package again")
+        raise LibraryMissing(f"they were not built; install a C++ compiler, then {compile_it}")
     try:
         handle = ctypes.CDLL(str(LIBRARY))
     except OSError as error:
-        raise LibraryMissing(f"they do not load; install the package again on this machine ({error})") from error
+        raise LibraryMissing(
+            f"they do not load on this machine ({error}); delete that file and {compile_it}"
+        ) from error
+    if not _is_of_these_sources(handle):
+        raise LibraryMissing(f"they are of other sources; {compile_it}, with a C++ compiler installed")
+    if handle.headway_level() is None:
+        raise LibraryMissing("HEADWAY_CPU_LEVEL must name one of avx512, avx2 and portable that this machine has")
+    return CpuLibrary(handle)
+
+
+def _is_of_these_sources(handle: ctypes.CDLL) -> bool:
+    """Declares the functions too. A structure that has changed since would be read and written at wrong places."""
     try:
         for name, (result, arguments) in _SIGNATURES.items():
             function = getattr(handle, name)
             function.restype, function.argtypes = result, arguments
-    except AttributeError as error:
-        raise LibraryMissing("they are of other sources; run python -m kernels.cpu.build") from error
-    if handle.headway_level() is None:
-        raise LibraryMissing("HEADWAY_CPU_LEVEL must name one of avx512, avx2 and portable that this machine has")
-    return CpuLibrary(handle)
+    except AttributeError:
+        return False
+    return not build.has_sources() or CpuLibrary(handle).version.split()[0] == build.version()
 
 
 def why_missing() -> str:

@@ -3,13 +3,16 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from kernels.cpu import build
 from kernels.cpu import library as library_module
 from kernels.cpu.library import LibraryMissing, load, why_missing
 from tests.kernels.cpu.conftest import levels_here
 
+ROOT = Path(__file__).parents[3]
 SHOW_LEVEL = "from kernels.cpu.library import load; print(load().level)"
 SHOW_REASON = "from kernels.cpu.library import why_missing; print(why_missing())"
 
@@ -56,27 +59,56 @@ def unloaded(monkeypatch):
 
 
 def test_a_library_that_was_not_built_is_said(unloaded, tmp_path):
-    """The text says what to install."""
+    """The text says what to install and what to run."""
     unloaded.setattr(library_module, "LIBRARY", tmp_path / "none.so")
-    assert "install a C++ compiler" in why_missing()
+    assert f"install a C++ compiler, then run {sys.executable} -m kernels.cpu.build" in why_missing()
     with pytest.raises(LibraryMissing):
         load()
 
 
 def test_a_library_of_another_machine_is_said(unloaded, tmp_path):
-    """A file that the loader refuses is no crash."""
+    """A file that the loader refuses is no crash; one of these very sources would not be built again while it is there."""
     broken = tmp_path / "broken.so"
     broken.write_bytes(b"\x7fELF of another machine")
     unloaded.setattr(library_module, "LIBRARY", broken)
-    assert "install the package again" in why_missing()
+    reason = why_missing()
+    assert str(broken) in reason
+    assert "delete that file and run" in reason
 
 
-def test_a_library_of_other_sources_is_said(unloaded):
+OTHER_SOURCES = f"they are of other sources; run {sys.executable} -m kernels.cpu.build"
+
+
+def test_a_library_without_a_function_is_said(unloaded):
     """A function that it does not have is no crash: the text says how to build it anew."""
     unloaded.setitem(library_module._SIGNATURES, "headway_of_tomorrow", (None, []))
-    assert "python -m kernels.cpu.build" in why_missing()
+    assert OTHER_SOURCES in why_missing()
 
 
-def test_nothing_is_missing_here():
-    """The library that these tests run was built and loads."""
+def test_a_library_of_other_sources_is_said(unloaded, tmp_path):
+    """All functions may be there and take other structures than Python passes: what the sources say is compared."""
+    changed = tmp_path / "ops.h"
+    changed.write_text((build.FOLDER / "ops.h").read_text() + "// changed\n")
+    sources = [changed if source.name == "ops.h" else source for source in build.sources()]
+    unloaded.setattr(build, "sources", lambda: sources)
+    assert OTHER_SOURCES in why_missing()
+
+
+def test_a_library_without_its_sources_is_taken_at_its_word(unloaded, tmp_path):
+    """A package may be installed without them: then there is nothing to compare."""
+    unloaded.setattr(build, "FOLDER", tmp_path)
+    assert not build.has_sources()
     assert why_missing() == ""
+
+
+def test_without_a_library_its_tests_are_skipped_and_say_why():
+    """They are collected, in this folder as in any other, and not one of them stops the others from running."""
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    tests = ["tests/kernels/cpu/test_kv.py", "tests/kernels/cpu/test_library.py", "tests/unit/executor/test_blocks.py"]
+    environment = os.environ | {"HEADWAY_CPU_LEVEL": "sse9"}
+    done = subprocess.run([*command, *tests], cwd=ROOT, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "SKIPPED" in done.stdout
+    assert "HEADWAY_CPU_LEVEL must name one of" in done.stdout
+    assert "passed" in done.stdout
+    assert "failed" not in done.stdout
