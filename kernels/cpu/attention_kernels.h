@@ -7,7 +7,8 @@
 // times. What fixes a row's bits, whatever strip, tile or chunk it stands in:
 //
 // - a score is one sum over head_dim in order;
-// - weights past the row's position are +0, which changes no sum; partitions wholly past it scale by exactly 1;
+// - weights past the row's position are +0, which changes no sum, for no value in the cache is infinite or NaN (see
+//   kv_kernels.h; keys may be: scores past the position are not read); partitions wholly past it scale by exactly 1;
 // - a column of the result is one sum over the keys in order, and a zero of it is +0 in the end;
 // - the weights are added lane by lane over the blocks of a partition, then over the lanes. In bf16 they are rounded
 //   first, and the rounded ones are added: so the weights that values really get sum to one.

@@ -22,18 +22,46 @@ inline void write_fp32_head(float* keys, float* values, int32_t head_dim, int32_
   memcpy(values + offset * head_dim, value, static_cast<size_t>(head_dim) * sizeof(float));
 }
 
-// The first token of a block clears the values of those to come: attention gives them the weight zero, and what an
-// earlier owner left may be a NaN, which no weight makes zero. Keys may stay: scores of later tokens are masked.
+// Elements as the cache holds them.
+inline F16 as_stored(const float* from, const float*) { return load(from); }
+inline F16 as_stored(const float* from, const uint16_t*) {
+  uint16_t rounded[16];
+  store_bf16(rounded, load(from));
+  return load_bf16(rounded);
+}
+
+template <class Element>
+inline bool is_finite_in_cache(const float* head, int32_t head_dim) {
+  F16 check = zero();  // NaN where an element is not finite
+  for (int32_t d = 0; d < head_dim; d += 16)
+    check = fma(as_stored(head + d, static_cast<const Element*>(nullptr)), zero(), check);
+  return !std::isnan(sum(check));
+}
+
+// No value in the cache is infinite or NaN: attention gives tokens past a row's position, whose values it may read, the
+// weight zero, and no weight makes such a value zero.
+// - The first token of a block clears the values of those to come, for what an earlier owner left may be anything. Its
+//   keys may stay: scores of later tokens are masked.
+// - A token whose key or value is not finite has a key of NaN and a value of zero. So every row that sees it becomes NaN,
+//   as it must, and no row before it changes by a bit.
 template <class Element, class WriteHead>
 inline void write_heads(const Shape& shape, const KvLayer& kv, int32_t block, int32_t offset, const float* keys,
                         const float* values, WriteHead write_head) {
   const int64_t elements = int64_t{kBlockSize} * shape.head_dim;
   for (int32_t head = 0; head < shape.kv_heads; head++) {
     const int64_t begin = (int64_t{block} * shape.kv_heads + head) * elements;
+    Element* of_keys = static_cast<Element*>(kv.keys) + begin;
     Element* of_values = static_cast<Element*>(kv.values) + begin;
     if (offset == 0) memset(of_values, 0, static_cast<size_t>(elements) * sizeof(Element));
-    const int64_t from = int64_t{head} * shape.head_dim;
-    write_head(static_cast<Element*>(kv.keys) + begin, of_values, shape.head_dim, offset, keys + from, values + from);
+    const float* key = keys + int64_t{head} * shape.head_dim;
+    const float* value = values + int64_t{head} * shape.head_dim;
+    if (is_finite_in_cache<Element>(key, shape.head_dim) && is_finite_in_cache<Element>(value, shape.head_dim)) {
+      write_head(of_keys, of_values, shape.head_dim, offset, key, value);
+    } else {
+      float nans[kMaxHeadDim], zeros[kMaxHeadDim] = {};
+      std::fill_n(nans, shape.head_dim, NAN);
+      write_head(of_keys, of_values, shape.head_dim, offset, nans, zeros);
+    }
   }
 }
 

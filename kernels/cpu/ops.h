@@ -105,7 +105,8 @@ struct Ops {
   void (*silu_mul)(const float* gate_up, int64_t rows, int64_t inner, float* out);
   // Rotates split halves of each head in place. cos, sin: [head_dim / 2] of each row's position, by pointer.
   void (*rope)(float* heads_of_row, int32_t num_heads, int32_t head_dim, const float* cos, const float* sin);
-  // Stores one token's keys and values [kv_heads, head_dim] at a position; offset 0 of a block clears the rest of it.
+  // Stores one token's keys and values [kv_heads, head_dim] at a position; offset 0 of a block clears the rest of it. What
+  // is not finite there reaches the rows that see the token, and no other: see kv_kernels.h.
   void (*write_kv)(const Shape& shape, const KvLayer& kv, int32_t block, int32_t offset, const float* keys,
                    const float* values);
   // One task of attention: queries [query_begin, query_end) of the sequence, all heads of one kv head.

@@ -66,6 +66,23 @@ def test_later_tokens_change_nothing(ops, shape):
         assert np.array_equal(bits(attended(ops, changed, shape, [LENGTH]))[:cut], before[:cut]), cut
 
 
+@pytest.mark.parametrize("poison", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("where", ["keys", "values"])
+def test_a_token_that_is_not_finite_is_met_by_those_who_see_it_alone(ops, shape, where, poison):
+    """Rows before it keep their bits, though some share its strip and block; it and all after it, in its head, are lost."""
+    tokens = Tokens.random(shape, LENGTH, seed=7)
+    before = bits(attended(ops, tokens, shape, [LENGTH]))
+    group = shape.heads // shape.kv_heads
+    for cut in (3, 16, 100, 255, 256):
+        spoiled = Tokens(tokens.queries, tokens.keys.copy(), tokens.values.copy())
+        getattr(spoiled, where)[cut, -1, 5] = poison
+        for sizes in ([LENGTH], [17]):
+            after = attended(ops, spoiled, shape, sizes)
+            assert np.array_equal(bits(after)[:cut], before[:cut]), (cut, sizes)
+            assert np.array_equal(bits(after)[:, :-group], before[:, :-group]), (cut, sizes)
+            assert not np.isfinite(after[cut:, -group:]).any(), (cut, sizes)
+
+
 def test_sign_of_a_zero_does_not_depend_on_chunks(ops, shape):
     """Values at and next to zero leave the same zeros in decode and in chunks, where weights of zero meet them as well."""
     tokens = Tokens.random(shape, 40, seed=5)

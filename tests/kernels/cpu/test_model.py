@@ -1,0 +1,94 @@
+"""A model in one call a step: an overflow stays in its sequence."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from kernels.cpu.model import SEQUENCE, KvCache, LinearRole, Model, ModelShape, VectorRole
+
+SHAPE = ModelShape(
+    num_layers=2,
+    hidden=52,
+    inner=70,
+    heads=10,
+    kv_heads=2,
+    head_dim=16,
+    vocab=97,
+    context=300,
+    norm_eps=1e-5,
+    kv_is_bf16=False,
+)
+OVERFLOWS = 96
+"""The token whose embedding makes the values of the first layer overflow."""
+
+
+def model_of(library, *, kv_is_bf16):
+    """Random float32 weights; the first input is zero for all tokens but one, whose values it makes infinite."""
+    shape = dataclasses.replace(SHAPE, kv_is_bf16=kv_is_bf16)
+    model = Model(library, shape)
+    rng = np.random.default_rng(0)
+    q_width, kv_width = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
+
+    def weights(outputs, inputs):
+        return (rng.standard_normal((outputs, inputs)) * 0.2).astype(np.float32)
+
+    def give(role, values, layer=-1):
+        linear = library.linear(values.shape[1])
+        linear.add_segment("F32", len(values), values)
+        model.set_linear(role, linear, layer)
+
+    for layer in range(shape.num_layers):
+        qkv = weights(q_width + 2 * kv_width, shape.hidden)
+        if layer == 0:
+            qkv[q_width + kv_width :, 0] = 3e38
+        give(LinearRole.QKV, qkv, layer)
+        give(LinearRole.O, weights(shape.hidden, q_width), layer)
+        give(LinearRole.GATE_UP, weights(2 * shape.inner, shape.hidden), layer)
+        give(LinearRole.DOWN, weights(shape.hidden, shape.inner), layer)
+        for role in (VectorRole.ATTN_NORM, VectorRole.MLP_NORM):
+            model.set_vector(role, np.ones(shape.hidden, np.float32), layer)
+    embedding = weights(shape.vocab, shape.hidden)
+    embedding[:, 0] = 0
+    embedding[OVERFLOWS, 0] = 50
+    give(LinearRole.EMBEDDING, embedding)
+    give(LinearRole.LM_HEAD, embedding)
+    model.set_vector(VectorRole.FINAL_NORM, np.ones(shape.hidden, np.float32))
+    angles = np.outer(np.arange(shape.context), 0.1 ** np.arange(shape.head_dim // 2)).astype(np.float32)
+    model.set_vector(VectorRole.COS, np.cos(angles))
+    model.set_vector(VectorRole.SIN, np.sin(angles))
+    return model
+
+
+def step(model, cache, *parts):
+    """The logits of all rows of a step; a part is (tokens, position of the first, block table)."""
+    tables = [np.array(blocks, np.int32) for _, _, blocks in parts]
+    sequences = np.zeros(len(parts), SEQUENCE)
+    row = 0
+    for i, (tokens, start, _) in enumerate(parts):
+        sequences[i]["first_row"], sequences[i]["count"], sequences[i]["start"] = row, len(tokens), start
+        sequences[i]["blocks"] = tables[i].ctypes.data
+        row += len(tokens)
+    token_ids = np.concatenate([tokens for tokens, _, _ in parts]).astype(np.int32)
+    positions = np.concatenate([start + np.arange(len(tokens)) for tokens, start, _ in parts]).astype(np.int32)
+    hidden = model.forward(token_ids, positions, sequences, np.arange(row, dtype=np.int32), cache)
+    return model.logits(hidden).copy()
+
+
+@pytest.mark.parametrize("kv_is_bf16", [False, True])
+def test_an_overflow_stays_in_the_tokens_that_see_it(library, kv_is_bf16):
+    """Its own row and those after it are lost; those before it, and who shares their blocks, keep every bit."""
+    model = model_of(library, kv_is_bf16=kv_is_bf16)
+    good, neighbour = list(range(16)), [40, 41, 42]
+    clean = KvCache(model.shape, 8)
+    right = step(model, clean, ([*good, 17, 18], 0, [0, 1]), (neighbour, 0, [2]))
+    right_next = step(model, clean, ([30], 16, [0, 3]))
+    assert np.isfinite(right).all()
+
+    cache = KvCache(model.shape, 8)
+    found = step(model, cache, ([*good, OVERFLOWS, 18], 0, [0, 1]), (neighbour, 0, [2]))
+    assert np.array_equal(found[:16], right[:16])
+    assert not np.isfinite(found[16:18]).all(axis=1).any()
+    assert np.array_equal(found[18:], right[18:])
+    assert np.array_equal(step(model, cache, ([30], 16, [0, 3])), right_next)  # a hit of the first block
+    assert not np.isfinite(step(model, cache, ([19], 18, [0, 1]))).all()
