@@ -5,9 +5,9 @@
 #include "dispatch.h"
 #include "pool.h"
 
-// Token i of `out` is what draws[i] draws from row rows[i] of logits [..., width]; -1 where its largest is not finite.
+// Token i of `out` is what draws[i] draws from row rows[i] of logits [..., width], or -1: see Ops::draw.
 HEADWAY_API void headway_draw(const float* logits, int64_t width, const int32_t* rows, const headway::Draw* draws,
-                              int64_t count, int32_t* out) {
+                              int64_t count, int32_t are_masked, int32_t* out) {
   headway::parallel(count, [&](int64_t begin, int64_t end) {
     static thread_local std::vector<headway::Candidate> candidates;
     static thread_local std::vector<float> block_best;
@@ -15,6 +15,6 @@ HEADWAY_API void headway_draw(const float* logits, int64_t width, const int32_t*
     block_best.resize(static_cast<size_t>((width + headway::kSearchWidth - 1) / headway::kSearchWidth));
     const headway::DrawRoom room{candidates.data(), block_best.data()};
     for (int64_t i = begin; i < end; i++)
-      out[i] = headway::ops().draw(logits + rows[i] * width, width, draws[i], room);
+      out[i] = headway::ops().draw(logits + rows[i] * width, width, are_masked, draws[i], room);
   });
 }

@@ -51,15 +51,17 @@ struct LogitRow {
   int64_t width;
   float* block_best;
   float best;
+  bool is_finite;  // all of it
 
   LogitRow(const float* row, int64_t count, float* room)
       : logits(row), width(count), block_best(room), best(-INFINITY) {
-    F16 unused = zero();
+    F16 check = zero();
     for (int64_t i = 0; i < width; i += kSearchWidth) {
-      float here = largest(logits + i, std::min(kSearchWidth, width - i), unused);
+      float here = largest(logits + i, std::min(kSearchWidth, width - i), check);
       block_best[i / kSearchWidth] = here;
       best = here > best ? here : best;
     }
+    is_finite = !std::isnan(sum(check));
   }
 
   // Calls each(begin, end) for the blocks that hold a logit of at least `floor`.
@@ -282,9 +284,9 @@ inline int32_t first_of_best(const LogitRow& row) {
   return static_cast<int32_t>(id);
 }
 
-inline int32_t draw(const float* logits, int64_t width, const Draw& draw, const DrawRoom& room) {
+inline int32_t draw(const float* logits, int64_t width, bool is_masked, const Draw& draw, const DrawRoom& room) {
   const LogitRow row(logits, width, room.block_best);
-  if (!std::isfinite(row.best)) return -1;
+  if (is_masked ? !std::isfinite(row.best) : !row.is_finite) return -1;
   if (draw.temperature == 0.0) return first_of_best(row);
   const Weigher weigh(row.best, draw.temperature);
   const int64_t top_k = draw.top_k > 0 && draw.top_k < width ? draw.top_k : kAll;

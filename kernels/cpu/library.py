@@ -36,7 +36,7 @@ _SIGNATURES = {
     "headway_linear_packed_bytes": (_I64, [_POINTER]),
     "headway_linear_run": (ctypes.c_int, [_POINTER, _POINTER, _I64, _POINTER]),
     "headway_linear_unpack": (ctypes.c_int, [_POINTER, _POINTER, _I64, _POINTER]),
-    "headway_draw": (None, [_POINTER, _I64, _POINTER, _POINTER, _I64, _POINTER]),
+    "headway_draw": (None, [_POINTER, _I64, _POINTER, _POINTER, _I64, _I32, _POINTER]),
 }
 
 

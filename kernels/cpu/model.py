@@ -171,11 +171,14 @@ class Model:
         self._calls.headway_model_logits(self._model, contiguous.ctypes.data, rows, self._logits.ctypes.data)
         return self._logits[:rows]
 
-    def best(self, logits: Floats) -> Ints:
-        """Of each row, the id of the largest logit, of equals the smallest; -1 where one is not finite."""
-        best = np.empty(len(logits), np.int32)
-        contiguous = np.ascontiguousarray(logits)
-        self._calls.headway_argmax(contiguous.ctypes.data, len(logits), logits.shape[1], best.ctypes.data)
+    def best(self, logits: Floats, rows: Ints) -> Ints:
+        """Of some rows of `logits`, the id of the largest, of equals the smallest; -1 where one is not finite."""
+        assert rows.dtype == np.int32
+        assert len(rows) == 0 or 0 <= rows.min() <= rows.max() < len(logits)
+        logits, rows = np.ascontiguousarray(logits), np.ascontiguousarray(rows)
+        best = np.empty(len(rows), np.int32)
+        width = logits.shape[1]
+        self._calls.headway_argmax(logits.ctypes.data, width, rows.ctypes.data, len(rows), best.ctypes.data)
         return best
 
 
@@ -190,7 +193,7 @@ def _declare(library: ctypes.CDLL) -> ctypes.CDLL:
         "headway_model_is_complete": (ctypes.c_int, [pointer]),
         "headway_model_forward": (None, [pointer, pointer, pointer, pointer]),
         "headway_model_logits": (None, [pointer, pointer, i64, pointer]),
-        "headway_argmax": (None, [pointer, i64, i64, pointer]),
+        "headway_argmax": (None, [pointer, i64, pointer, i64, pointer]),
     }
     for name, (result, arguments) in signatures.items():
         function = getattr(library, name)

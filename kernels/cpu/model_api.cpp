@@ -107,8 +107,9 @@ HEADWAY_API void headway_model_logits(const Model* model, const float* hidden, i
   headway::logits(*model, hidden, rows, out);
 }
 
-HEADWAY_API void headway_argmax(const float* rows, int64_t count, int64_t width, int32_t* out) {
+// Id i of `out` is the argmax of row rows[i] of logits [..., width]: see Ops::argmax.
+HEADWAY_API void headway_argmax(const float* logits, int64_t width, const int32_t* rows, int64_t count, int32_t* out) {
   headway::parallel(count, [&](int64_t begin, int64_t end) {
-    headway::ops().argmax(rows + begin * width, end - begin, width, out + begin);
+    for (int64_t i = begin; i < end; i++) headway::ops().argmax(logits + rows[i] * width, 1, width, out + i);
   });
 }

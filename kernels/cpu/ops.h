@@ -120,8 +120,9 @@ struct Ops {
 
   // Per row: the index of the largest (the smallest of equals), or -1 where a value is not finite.
   void (*argmax)(const float* rows, int64_t count, int64_t width, int32_t* out);
-  // The token that is drawn from a row whose largest logit is finite; -1 where it is not.
-  int32_t (*draw)(const float* row, int64_t width, const Draw& draw, const DrawRoom& room);
+  // The token that is drawn from a row; -1 where a value is not finite. In a masked row none is NaN, -inf stands where no
+  // token may be drawn, and -1 means that the largest is not finite.
+  int32_t (*draw)(const float* row, int64_t width, bool is_masked, const Draw& draw, const DrawRoom& room);
 };
 
 extern const Ops* const kAvx512;   // null where the compiler cannot make it

@@ -15,17 +15,22 @@ DRAW = np.dtype(
 
 
 def draw(
-    logits: npt.NDArray[np.float32], rows: npt.NDArray[np.int32], draws: npt.NDArray[np.void]
+    logits: npt.NDArray[np.float32],
+    rows: npt.NDArray[np.int32],
+    draws: npt.NDArray[np.void],
+    *,
+    are_masked: bool = False,
 ) -> npt.NDArray[np.int32]:
     """Draws a token from each of some rows; a token depends on its row and its draw alone.
 
     Args:
-        logits: [any, vocabulary]; none is NaN.
+        logits: [any, vocabulary].
         rows: [draws], of `logits`.
         draws: [draws] of `DRAW`.
+        are_masked: the rows hold no NaN, and -inf where no token may be drawn.
 
     Returns:
-        [draws]; -1 where a row's largest logit is not finite.
+        [draws]; -1 where a logit of the row is not finite, of masked ones where the largest is not.
     """
     assert draws.dtype == DRAW
     assert len(rows) == len(draws)
@@ -33,7 +38,7 @@ def draw(
     assert len(rows) == 0 or 0 <= rows.min() <= rows.max() < len(logits)
     logits, rows, draws = np.ascontiguousarray(logits), np.ascontiguousarray(rows), np.ascontiguousarray(draws)
     ids = np.empty(len(rows), np.int32)
-    load().handle.headway_draw(
-        logits.ctypes.data, logits.shape[1], rows.ctypes.data, draws.ctypes.data, len(rows), ids.ctypes.data
-    )
+    pointers = rows.ctypes.data, draws.ctypes.data
+    draw_all = load().handle.headway_draw
+    draw_all(logits.ctypes.data, logits.shape[1], *pointers, len(rows), are_masked, ids.ctypes.data)
     return ids

@@ -21,18 +21,25 @@ def next_tokens(backend: Backend, slots: Sequence[Slot], logits: Rows) -> Ints:
     Returns:
         [slots]; -1 where a logit is not finite, and where masks leave no token.
     """
-    ids = backend.best(logits)
-    plain, changed = [], []
-    for row in np.flatnonzero(ids >= 0).tolist():
-        if slots[row].adjusts_logits:
+    greedy: list[int] = []
+    drawn: list[int] = []
+    changed: list[int] = []
+    for row, slot in enumerate(slots):
+        if slot.adjusts_logits:
             changed.append(row)
-        elif slots[row].admitted.sampling.temperature > 0.0:
-            plain.append(row)
-    if plain:
-        ids[plain] = backend.draw(logits, np.array(plain, np.int32), [_draw(slots[row]) for row in plain])
-    if changed:
+        elif slot.admitted.sampling.temperature > 0.0:
+            drawn.append(row)
+        else:
+            greedy.append(row)
+    ids = np.empty(len(slots), np.int32)
+    if best := greedy + changed:  # of those that are changed, only whether they are finite
+        ids[best] = backend.best(logits, np.array(best, np.int32))
+    if drawn:
+        ids[drawn] = backend.draw(logits, np.array(drawn, np.int32), [_draw(slots[row]) for row in drawn])
+    if changed := [row for row in changed if ids[row] >= 0]:
         rows = np.stack([_adjusted(slots[row], logits[row]) for row in changed])
-        ids[changed] = backend.draw(rows, np.arange(len(rows), dtype=np.int32), [_draw(slots[row]) for row in changed])
+        draws = [_draw(slots[row]) for row in changed]
+        ids[changed] = backend.draw(rows, np.arange(len(rows), dtype=np.int32), draws, are_masked=True)
     return ids
 
 

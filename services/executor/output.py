@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from services.executor.backends.backend import Backend
+from services.executor.finite_rows import finite_rows
 from services.executor.logprobs import LogprobCollector
 from services.executor.next_tokens import next_tokens
 from services.executor.slots import Slot
@@ -54,7 +55,7 @@ class StepOutput:
     @np.errstate(all="ignore")
     def add_prompt_logprobs(self, slot: Slot, position: int, logits: LogitRows) -> None:
         """Adds the logprobs of the prompt tokens from `position` on, whose logits are the rows of `logits`."""
-        if not _finite_rows(logits).all():
+        if not finite_rows(logits).all():
             self._fail(slot)
             return
         for offset, row in enumerate(logits):
@@ -95,7 +96,3 @@ def prompt_positions(work: Work) -> range:
     if work.slot.admitted.sampling.prompt_logprobs < 0:
         return range(0)
     return range(work.start + 1, min(work.end + 1, work.slot.admitted.prompt_length))
-
-
-def _finite_rows(logits: LogitRows) -> npt.NDArray[np.bool_]:
-    return np.asarray(np.isfinite(logits.max(axis=-1)) & np.isfinite(logits.min(axis=-1)))

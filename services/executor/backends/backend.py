@@ -36,19 +36,20 @@ class Backend(Protocol):
     def logits(self, hidden: Rows) -> Rows:
         """[rows, vocabulary] of [rows, hidden]; the memory is reused by the next call."""
 
-    def best(self, logits: Rows) -> Ints:
-        """Of each row, the id of the largest logit, of equals the smallest; -1 where one is not finite."""
+    def best(self, logits: Rows, rows: Ints) -> Ints:
+        """Of some rows of `logits`, the id of the largest, of equals the smallest; -1 where one is not finite."""
 
-    def draw(self, logits: Rows, rows: Ints, draws: Sequence[Draw]) -> Ints:
+    def draw(self, logits: Rows, rows: Ints, draws: Sequence[Draw], *, are_masked: bool = False) -> Ints:
         """Of each draw, the token that `sampling.draw` gives; within 1e-12 of a border, either of its two tokens.
 
         A token depends on its row and its draw alone, bit for bit.
 
         Args:
-            logits: [any, vocabulary], some of -inf.
+            logits: [any, vocabulary].
             rows: [draws]: which row of `logits` each draws from.
             draws: of `rows`.
+            are_masked: the rows hold no NaN, and -inf where no token may be drawn, as `sampling.adjusted` makes them.
 
         Returns:
-            [draws]; -1 where the largest logit of a row is not finite.
+            [draws]; -1 where a logit of the row is not finite, of masked ones where the largest is not.
         """

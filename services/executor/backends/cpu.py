@@ -56,15 +56,15 @@ class CpuBackend:
     def logits(self, hidden: Rows) -> Rows:
         return self._model.logits(hidden)
 
-    def best(self, logits: Rows) -> Ints:
-        return self._model.best(logits)
+    def best(self, logits: Rows, rows: Ints) -> Ints:
+        return self._model.best(logits, rows)
 
-    def draw(self, logits: Rows, rows: Ints, draws: Sequence[Draw]) -> Ints:
+    def draw(self, logits: Rows, rows: Ints, draws: Sequence[Draw], *, are_masked: bool = False) -> Ints:
         wanted = [
             (each.sampling.temperature, each.sampling.top_p, each.sampling.min_p, each.uniform, each.sampling.top_k)
             for each in draws
         ]
-        return draw(logits, rows, np.array(wanted, DRAW))
+        return draw(logits, rows, np.array(wanted, DRAW), are_masked=are_masked)
 
 
 def pack_model(

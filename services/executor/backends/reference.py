@@ -36,8 +36,8 @@ class ReferenceBackend:
     def logits(self, hidden: Rows) -> Rows:
         return self._decoder.logits(torch.from_numpy(hidden)).numpy()
 
-    def best(self, logits: Rows) -> Ints:
-        return best_ids(logits)
+    def best(self, logits: Rows, rows: Ints) -> Ints:
+        return best_ids(logits, rows)
 
-    def draw(self, logits: Rows, rows: Ints, draws: Sequence[Draw]) -> Ints:
-        return drawn_ids(logits, rows, draws)
+    def draw(self, logits: Rows, rows: Ints, draws: Sequence[Draw], *, are_masked: bool = False) -> Ints:
+        return drawn_ids(logits, rows, draws, are_masked=are_masked)

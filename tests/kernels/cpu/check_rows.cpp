@@ -56,7 +56,8 @@ void check_draws() {
             Floats row = wave(width);
             row[0] = first;
             const Draw draw{temperature, share, share < 1.0 ? share : 0.0, 0.999, top_k};
-            ops().draw(row.data(), width, draw, {candidates.data(), block_best.data()});
+            for (bool is_masked : {false, true})
+              ops().draw(row.data(), width, is_masked, draw, {candidates.data(), block_best.data()});
           }
   }
 }

@@ -27,9 +27,9 @@ def draws_of(samplings, uniforms):
 
 
 def compiled(row, parameters, uniforms):
-    """The tokens that `uniforms` draw from one row."""
+    """The tokens that `uniforms` draw from one row, in which -inf may stand."""
     rows = np.zeros(len(uniforms), np.int32)
-    return draw(row[None], rows, draws_of([parameters] * len(uniforms), uniforms)).tolist()
+    return draw(row[None], rows, draws_of([parameters] * len(uniforms), uniforms), are_masked=True).tolist()
 
 
 def defined_ranks(row, parameters, uniform):
@@ -166,12 +166,25 @@ def test_temperature_0_takes_the_first_of_the_best():
 @pytest.mark.usefixtures("library")
 @pytest.mark.parametrize("best", [np.inf, -np.inf])
 @pytest.mark.parametrize("temperature", [0.0, 0.8])
-def test_row_whose_largest_logit_is_not_finite_draws_nothing(best, temperature):
+def test_a_masked_row_whose_largest_logit_is_not_finite_draws_nothing(best, temperature):
     """Its neighbours are drawn from."""
     logits = np.full((3, 600), -np.inf, np.float32)
     logits[:, 555] = 1.0, best, 1.0
     draws = draws_of([Sampling(temperature=temperature)] * 3, 0.5)
-    assert draw(logits, np.arange(3, dtype=np.int32), draws).tolist() == [555, -1, 555]
+    assert draw(logits, np.arange(3, dtype=np.int32), draws, are_masked=True).tolist() == [555, -1, 555]
+
+
+@pytest.mark.usefixtures("library")
+@pytest.mark.parametrize("poison", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("temperature", [0.0, 0.8])
+@pytest.mark.parametrize("width", [1, 15, 600, 49_152])
+def test_a_row_that_is_not_finite_draws_nothing(poison, temperature, width):
+    """Wherever in a row that nobody masked the value stands; its neighbours are drawn from, -0 and the largest float too."""
+    for place in {0, width // 2, width - 1}:
+        logits = np.full((3, width), -0.0, np.float32)
+        logits[0, place], logits[1, place], logits[2, place] = np.finfo(np.float32).max, poison, 90.0
+        draws = draws_of([Sampling(temperature=temperature)] * 3, 0.5)
+        assert draw(logits, np.arange(3, dtype=np.int32), draws).tolist() == [place, -1, place]
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])

@@ -92,3 +92,14 @@ def test_an_overflow_stays_in_the_tokens_that_see_it(library, kv_is_bf16):
     assert np.array_equal(found[18:], right[18:])
     assert np.array_equal(step(model, cache, ([30], 16, [0, 3])), right_next)  # a hit of the first block
     assert not np.isfinite(step(model, cache, ([19], 18, [0, 1]))).all()
+
+
+def test_best_of_some_rows(library):
+    """In any order, one row several times; -1 where a logit is not finite."""
+    model = model_of(library, kv_is_bf16=True)
+    logits = np.random.default_rng(3).standard_normal((5, 1000)).astype(np.float32)
+    logits[3, 999] = -np.inf
+    best = logits.argmax(axis=1)
+    found = model.best(logits, np.array([4, 0, 3, 0], np.int32))
+    assert found.tolist() == [best[4], best[0], -1, best[0]]
+    assert model.best(logits, np.empty(0, np.int32)).tolist() == []

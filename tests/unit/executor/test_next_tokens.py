@@ -1,6 +1,7 @@
 """Which rows are drawn, from which logits, with which random numbers."""
 
 import numpy as np
+import pytest
 
 from services.executor.next_tokens import next_tokens
 from services.executor.sampling import draw
@@ -11,15 +12,20 @@ from services.wire.message import float32_column, int32_column
 from tests.support.numpy_draws import NumpyDraws
 
 
-class CountedDraws(NumpyDraws):
-    """Keeps what was drawn from."""
+class Counted(NumpyDraws):
+    """Keeps which rows were looked through, and what was drawn from."""
 
     def __init__(self):
+        self.best_of = []
         self.calls = []
 
-    def draw(self, logits, rows, draws):
-        self.calls.append((logits, rows.tolist()))
-        return NumpyDraws.draw(logits, rows, draws)
+    def best(self, logits, rows):
+        self.best_of += rows.tolist()
+        return NumpyDraws.best(logits, rows)
+
+    def draw(self, logits, rows, draws, *, are_masked=False):
+        self.calls.append((logits, rows.tolist(), are_masked))
+        return NumpyDraws.draw(logits, rows, draws, are_masked=are_masked)
 
 
 def slot(seed=11, tokens=(5, 6, 7), **parameters):
@@ -41,14 +47,15 @@ def rows(count):
 
 def test_greedy_slots_take_the_best_without_a_draw():
     """Nothing is drawn where nobody has a temperature or adjusts logits."""
-    logits, backend = rows(3), CountedDraws()
+    logits, backend = rows(3), Counted()
     assert next_tokens(backend, [slot(temperature=0.0)] * 3, logits).tolist() == logits.argmax(axis=1).tolist()
+    assert backend.best_of == [0, 1, 2]
     assert backend.calls == []
 
 
 def test_slots_with_a_temperature_are_drawn_together_from_the_logits_as_they_are():
-    """Each with the uniform of its seed and position; no logits are copied."""
-    logits, backend = rows(4), CountedDraws()
+    """Each with the uniform of its seed and position; no logits are copied, and none looked through before the draw."""
+    logits, backend = rows(4), Counted()
     slots = [
         slot(1, temperature=20.0),
         slot(temperature=0.0),
@@ -60,31 +67,33 @@ def test_slots_with_a_temperature_are_drawn_together_from_the_logits_as_they_are
     for row, number in numbers.items():
         expected[row] = draw(logits[row], slots[row].admitted.sampling, number)
     assert next_tokens(backend, slots, logits).tolist() == expected
-    ((drawn_from, drawn_rows),) = backend.calls
+    ((drawn_from, drawn_rows, are_masked),) = backend.calls
     assert drawn_from is logits
-    assert drawn_rows == [0, 2, 3]
+    assert (drawn_rows, are_masked) == ([0, 2, 3], False)
+    assert backend.best_of == [1]
 
 
 def test_adjusted_rows_are_drawn_together_and_leave_the_logits_alone():
     """With a temperature and without; what others are given stays the model's own."""
-    logits, backend = rows(3), CountedDraws()
+    logits, backend = rows(3), Counted()
     before = logits.copy()
     to_end = {"bias_ids": int32_column([29]), "bias_values": float32_column([100.0])}
     banned = int32_column([int(logits[2].argmax())])
     slots = [slot(temperature=0.8, **to_end), slot(temperature=0.0), slot(temperature=0.0, banned_ids=banned)]
     second = int(logits[2].argsort()[-2])
     assert next_tokens(backend, slots, logits).tolist() == [29, int(logits[1].argmax()), second]
-    assert [len(drawn_rows) for _, drawn_rows in backend.calls] == [2]
+    assert [(len(drawn_rows), are_masked) for _, drawn_rows, are_masked in backend.calls] == [(2, True)]
     np.testing.assert_array_equal(logits, before)
 
 
-def test_rows_that_are_not_finite_are_not_drawn_from():
-    """Nor adjusted: they have no token, whatever their slot asks for."""
-    logits, backend = rows(3), CountedDraws()
-    logits[:, 4] = np.nan
+@pytest.mark.parametrize("poison", [np.nan, np.inf, -np.inf])
+def test_rows_that_are_not_finite_have_no_token(poison):
+    """Whatever their slot asks for; they are not adjusted, and an infinity of the model's is no mask."""
+    logits, backend = rows(3), Counted()
+    logits[:, 4] = poison
     slots = [slot(temperature=0.8), slot(temperature=0.0), slot(temperature=0.8, presence_penalty=1.0)]
     assert next_tokens(backend, slots, logits).tolist() == [-1, -1, -1]
-    assert backend.calls == []
+    assert [drawn_rows for _, drawn_rows, _ in backend.calls] == [[0]]
 
 
 def test_masks_that_leave_nothing_leave_no_token():

@@ -57,10 +57,11 @@ def test_a_stop_token_is_told():
     assert result(output).stopped.tolist() == [4]
 
 
+@pytest.mark.parametrize("temperature", [0.0, 0.8])
 @pytest.mark.parametrize("poison", [np.nan, np.inf, -np.inf])
-def test_a_row_that_is_not_finite_fails_its_slot_alone(poison):
+def test_a_row_that_is_not_finite_fails_its_slot_alone(poison, temperature):
     """The neighbour's token is drawn; the failed slot draws nothing and computes nothing more."""
-    good, bad = slot(0), slot(1)
+    good, bad = slot(0, temperature=temperature), slot(1, temperature=temperature)
     logits = rows(2)
     logits[1, 17] = poison
     output = StepOutput()

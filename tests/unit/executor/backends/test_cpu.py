@@ -107,6 +107,15 @@ def test_draws_are_those_of_the_definition(files):
     assert drawn.tolist() == drawn_ids(logits, rows, draws).tolist()
 
 
+def test_only_masked_rows_may_hold_infinities(files):
+    """The mark reaches the kernels: else a masked row is one that is not finite."""
+    logits = np.array([[1.0, -np.inf, 0.5]], np.float32)
+    row, draws, backend = np.zeros(1, np.int32), [Draw(Sampling(temperature=0.0), 0.0)], cpu_backend(files["Q8_0"])
+    assert backend.draw(logits, row, draws).tolist() == drawn_ids(logits, row, draws).tolist() == [-1]
+    assert backend.draw(logits, row, draws, are_masked=True).tolist() == [0]
+    assert backend.best(logits, row).tolist() == [-1]
+
+
 class Stored:
     """Random weights of a config, one of them spoiled."""
 

@@ -19,9 +19,18 @@ def test_each_draw_has_its_row_its_parameters_and_its_uniform():
 
 
 @pytest.mark.parametrize("temperature", [0.0, 0.8])
-@pytest.mark.parametrize("best", [np.nan, np.inf, -np.inf])
-def test_a_row_whose_largest_logit_is_not_finite_draws_nothing(best, temperature):
+@pytest.mark.parametrize("poison", [np.nan, np.inf, -np.inf])
+def test_a_row_that_is_not_finite_draws_nothing(poison, temperature):
     """Its neighbour does."""
-    logits = np.array([[-np.inf, best], [-np.inf, 2.0]], np.float32)
+    logits = np.array([[1.0, poison], [-90.0, 2.0]], np.float32)
     draws = [Draw(Sampling(temperature=temperature), 0.5)] * 2
     assert drawn_ids(logits, np.arange(2, dtype=np.int32), draws).tolist() == [-1, 1]
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.8])
+@pytest.mark.parametrize("best", [np.inf, -np.inf])
+def test_a_masked_row_whose_largest_logit_is_not_finite_draws_nothing(best, temperature):
+    """Its neighbour does, of which something is left."""
+    logits = np.array([[-np.inf, best], [-np.inf, 2.0]], np.float32)
+    draws = [Draw(Sampling(temperature=temperature), 0.5)] * 2
+    assert drawn_ids(logits, np.arange(2, dtype=np.int32), draws, are_masked=True).tolist() == [-1, 1]
