@@ -79,6 +79,17 @@ inline bool are_floats_finite(const uint8_t* p, int64_t count, int64_t bytes) {
   return finite;
 }
 
+// The same of floats that are to be rounded to bfloat16: from halfway past its largest on, they become infinite.
+inline bool are_floats_finite_in_bf16(const uint8_t* p, int64_t count) {
+  bool finite = true;
+  for (int64_t i = 0; i < count; i++) {
+    uint32_t bits;
+    std::memcpy(&bits, p + 4 * i, 4);
+    finite &= (bits & 0x7fffffff) < 0x7f7f8000;
+  }
+  return finite;
+}
+
 // Whether the numbers of a row, `bytes` long, are finite.
 inline bool is_row_finite(Kind kind, const uint8_t* p, int64_t bytes) {
   switch (kind) {

@@ -19,7 +19,7 @@ KINDS = {"F32": 0, "BF16": 1, "F16": 2, "Q8_0": 3, "Q4_0": 4, "Q4_1": 5, "Q4_K":
 """By GGUF's names, as in ops.h."""
 _PACKINGS: dict[DType, int] = {"auto": 0, "float32": 1, "bfloat16": 2}
 
-_REFUSED, _NO_MEMORY, _NOT_FINITE = 1, 2, 3  # of linear_api.cpp
+_REFUSED, _NO_MEMORY, _NOT_FINITE, _HAS_BIAS = 1, 2, 3, 4  # Result in guard.h
 
 _POINTER, _I32, _I64 = ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64
 _SIGNATURES = {
@@ -36,7 +36,7 @@ _SIGNATURES = {
     "headway_linear_packed_bytes": (_I64, [_POINTER]),
     "headway_linear_run": (ctypes.c_int, [_POINTER, _POINTER, _I64, _POINTER]),
     "headway_linear_unpack": (ctypes.c_int, [_POINTER, _POINTER, _I64, _POINTER]),
-    "headway_draw": (None, [_POINTER, _I64, _POINTER, _POINTER, _I64, _I32, _POINTER]),
+    "headway_draw": (ctypes.c_int, [_POINTER, _I64, _POINTER, _POINTER, _I64, _I32, _POINTER]),
 }
 
 
@@ -115,8 +115,8 @@ class Linear:
 
         Raises:
             ValueError: the kind is unknown, or there is no such tensor: its bytes do not fit, or the inputs are not a
-                multiple of 32 (of 256 for Q4_K and Q6_K).
-            NotFinite: a weight, or a scale of weights, is not finite.
+                multiple of 32 (of 256 for Q4_K and Q6_K); or a bias was set, which nothing can follow.
+            NotFinite: a weight, or a scale of weights, is not finite, or is too large for `dtype`.
         """
         if kind not in KINDS:
             raise ValueError(f"the kernels know no tensor type {kind!r}: they know {', '.join(KINDS)}")
@@ -125,14 +125,17 @@ class Linear:
             self.handle, KINDS[kind], _PACKINGS[dtype], outputs, data.ctypes.data, data.nbytes
         )
         if code == _NOT_FINITE:
-            raise NotFinite(f"a {kind} tensor holds numbers that are not finite")
-        _check(code, f"{data.nbytes} bytes are no {kind} tensor of {outputs} x {self.inputs}")
+            kept_as = "" if dtype == "auto" else f" in {dtype}"
+            raise NotFinite(f"a {kind} tensor holds numbers that are not finite{kept_as}")
+        if code == _HAS_BIAS:
+            raise ValueError("outputs cannot be appended after the bias")
+        check(code, f"{data.nbytes} bytes are no {kind} tensor of {outputs} x {self.inputs}")
 
     def set_bias(self, bias: Floats) -> None:
-        """Adds bias [outputs] to every row; call it after the last segment."""
+        """Adds bias [outputs] to every row; no segment can follow."""
         values = np.ascontiguousarray(bias, np.float32)
         code = self._calls.headway_linear_set_bias(self.handle, values.ctypes.data, values.size)
-        _check(code, f"a bias of {values.size} does not fit {self.outputs} outputs")
+        check(code, f"a bias of {values.size} does not fit {self.outputs} outputs")
 
     def run(self, x: Floats, out: Floats | None = None) -> Floats:
         """[rows, outputs] of x [rows, inputs], in `out` where it is given."""
@@ -144,7 +147,7 @@ class Linear:
         if out.shape != (len(rows), self.outputs) or out.dtype != np.float32 or not out.flags.c_contiguous:
             raise ValueError(f"the output must be contiguous float32 [{len(rows)}, {self.outputs}]")
         code = self._calls.headway_linear_run(self.handle, rows.ctypes.data, len(rows), out.ctypes.data)
-        _check(code, "a linear without outputs was run")
+        check(code, "a linear without outputs was run")
         return out
 
     def bound(self, x: Floats, out: Floats) -> Callable[[], int]:
@@ -159,11 +162,12 @@ class Linear:
         rows = np.ascontiguousarray(ids, np.int32)
         out = np.empty((len(rows), self.inputs), np.float32)
         code = self._calls.headway_linear_unpack(self.handle, rows.ctypes.data, len(rows), out.ctypes.data)
-        _check(code, f"an id is not between 0 and {self.outputs - 1}")
+        check(code, f"an id is not between 0 and {self.outputs - 1}")
         return out
 
 
-def _check(code: int, refusal: str) -> None:
+def check(code: int, refusal: str = "") -> None:
+    """Raises what a C function's result says: `MemoryError`, or `ValueError` with this text where it refused."""
     if code == _NO_MEMORY:
         raise MemoryError
     if code == _REFUSED:

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "gguf_blocks.h"
+#include "guard.h"
 #include "pool.h"
 #include "weight_memory.h"
 
@@ -167,12 +168,16 @@ int64_t raw_bytes(Kind kind, int64_t outputs, int64_t inputs) {
   return row < 0 ? -1 : row * outputs;
 }
 
-bool is_finite(Kind kind, int64_t outputs, int64_t inputs, const uint8_t* raw) {
+bool is_finite(Kind kind, Packing packing, int64_t outputs, int64_t inputs, const uint8_t* raw) {
   std::atomic<bool> finite{true};
   int64_t bytes = row_bytes(kind, inputs);
+  bool is_rounded = kind == kF32 && packing == kAsBF16;  // of no other kind can values grow too large
   parallel(outputs, [&](int64_t begin, int64_t end) {
-    for (int64_t row = begin; row < end && finite.load(std::memory_order_relaxed); row++)
-      if (!is_row_finite(kind, raw + row * bytes, bytes)) finite.store(false, std::memory_order_relaxed);
+    for (int64_t row = begin; row < end && finite.load(std::memory_order_relaxed); row++) {
+      const uint8_t* values = raw + row * bytes;
+      if (!(is_rounded ? are_floats_finite_in_bf16(values, inputs) : is_row_finite(kind, values, bytes)))
+        finite.store(false, std::memory_order_relaxed);
+    }
   });
   return finite.load();
 }
@@ -188,21 +193,25 @@ void Linear::add_segment(Kind kind, Packing packing, int64_t outputs, const uint
   int64_t blocks = (outputs + kBlockOutputs - 1) / kBlockOutputs, bytes = block_bytes(packed, matrix.inputs);
   int64_t raw_row = row_bytes(kind, matrix.inputs), inputs = matrix.inputs;
   std::shared_ptr<uint8_t> data = weight_memory(static_cast<size_t>(blocks * bytes));
+  Shortage shortage;
   parallel(blocks, [&](int64_t begin, int64_t end) {
-    for (int64_t b = begin; b < end; b++) {
-      int64_t first = b * kBlockOutputs;
-      RawRows rows{raw + first * raw_row, raw_row, std::min(kBlockOutputs, outputs - first), inputs};
-      if (packed == kind) pack_block(kind, rows, data.get() + b * bytes);
-      else repack_block(kind, packed, rows, data.get() + b * bytes);
-    }
+    shortage.note([&] {
+      for (int64_t b = begin; b < end; b++) {
+        int64_t first = b * kBlockOutputs;
+        RawRows rows{raw + first * raw_row, raw_row, std::min(kBlockOutputs, outputs - first), inputs};
+        if (packed == kind) pack_block(kind, rows, data.get() + b * bytes);
+        else repack_block(kind, packed, rows, data.get() + b * bytes);
+      }
+    });
   });
+  shortage.raise();
+  need(packed);
+  data_.push_back(data);
   segments_.push_back({packed, matrix.outputs, outputs, matrix.blocks, blocks, bytes, data.get()});
-  data_.push_back(std::move(data));
   matrix.segments = segments_.data();
   matrix.num_segments = static_cast<int64_t>(segments_.size());
   matrix.outputs += outputs;
   matrix.blocks += blocks;
-  need(packed);
 }
 
 // The quantized kinds take the same form of activations: one of them stands for all.

@@ -78,8 +78,8 @@ enum Packing : int32_t { kOwn = 0, kAsF32 = 1, kAsBF16 = 2 };
 // Bytes of a GGUF tensor [outputs, inputs] of this kind; -1 where no such tensor can be.
 int64_t raw_bytes(Kind kind, int64_t outputs, int64_t inputs);
 
-// Whether all numbers of a GGUF tensor are finite: its values, or the scales of its quantized ones.
-bool is_finite(Kind kind, int64_t outputs, int64_t inputs, const uint8_t* raw);
+// Whether all numbers of a GGUF tensor are finite, in the file and packed: its values, or the scales of its quantized ones.
+bool is_finite(Kind kind, Packing packing, int64_t outputs, int64_t inputs, const uint8_t* raw);
 
 struct Linear {
   Matrix matrix;

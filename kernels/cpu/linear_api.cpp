@@ -1,34 +1,20 @@
 // The C functions of packed linears. kernels/cpu/library.py calls them. Whatever returns int gives one of Result.
 #include <algorithm>
-#include <exception>
 #include <new>
 
 #include "api.h"
 #include "dispatch.h"
+#include "guard.h"
 #include "linear.h"
 #include "pool.h"
 #include "prepared_rows.h"
 
-using headway::Kind;
-using headway::Linear;
-using headway::Packing;
+using namespace headway;
 
 namespace {
 
-enum Result : int { kDone = 0, kRefused = 1, kNoMemory = 2, kNotFinite = 3 };
-
-// Nothing may be thrown across the border: all that can be is a want of memory.
-template <class F>
-int guarded(F call) {
-  try {
-    return call();
-  } catch (const std::exception&) {
-    return kNoMemory;
-  }
-}
-
-bool is_kind(int32_t kind) { return kind >= headway::kF32 && kind <= headway::kQ6_K; }
-bool is_packing(int32_t packing) { return packing >= headway::kOwn && packing <= headway::kAsBF16; }
+bool is_kind(int32_t kind) { return kind >= kF32 && kind <= kQ6_K; }
+bool is_packing(int32_t packing) { return packing >= kOwn && packing <= kAsBF16; }
 
 }  // namespace
 
@@ -40,13 +26,14 @@ HEADWAY_API Linear* headway_linear_create(int64_t inputs) {
 HEADWAY_API void headway_linear_free(Linear* linear) { delete linear; }
 
 // Appends outputs: `raw` is a GGUF tensor [outputs, inputs] of `kind`, `bytes` long, which is copied. kNotFinite: a weight,
-// or a scale, is an infinity or no number.
+// or a scale, is an infinity or no number, or becomes one in this packing. kHasBias: nothing can follow a bias.
 HEADWAY_API int headway_linear_add(Linear* linear, int32_t kind, int32_t packing, int64_t outputs, const uint8_t* raw,
                                    int64_t bytes) {
   if (!linear || !raw || !is_kind(kind) || !is_packing(packing) || bytes < 0) return kRefused;
-  if (headway::raw_bytes(Kind(kind), outputs, linear->k()) != bytes) return kRefused;
+  if (raw_bytes(Kind(kind), outputs, linear->k()) != bytes) return kRefused;
+  if (linear->matrix.bias) return kHasBias;
   return guarded([&] {
-    if (!headway::is_finite(Kind(kind), outputs, linear->k(), raw)) return kNotFinite;
+    if (!is_finite(Kind(kind), Packing(packing), outputs, linear->k(), raw)) return kNotFinite;
     linear->add_segment(Kind(kind), Packing(packing), outputs, raw);
     return kDone;
   });
@@ -68,13 +55,13 @@ HEADWAY_API int64_t headway_linear_packed_bytes(const Linear* linear) { return l
 HEADWAY_API int headway_linear_run(const Linear* linear, const float* x, int64_t rows, float* out) {
   if (!linear || rows < 0 || (rows > 0 && (!x || !out)) || linear->n() == 0) return kRefused;
   return guarded([&] {
-    headway::PreparedRows prepared;
+    PreparedRows prepared;
     prepared.resize(*linear, rows);
-    headway::parallel(rows, [&](int64_t begin, int64_t end) {
+    parallel(rows, [&](int64_t begin, int64_t end) {
       prepared.prepare(*linear, x + begin * linear->k(), begin, end - begin);
     });
-    headway::parallel(rows ? linear->num_blocks() : 0, [&](int64_t begin, int64_t end) {
-      headway::ops().linear(*linear, prepared.view(x), rows, out, begin, end);
+    parallel(rows ? linear->num_blocks() : 0, [&](int64_t begin, int64_t end) {
+      ops().linear(*linear, prepared.view(x), rows, out, begin, end);
     });
     return kDone;
   });
@@ -84,8 +71,10 @@ HEADWAY_API int headway_linear_run(const Linear* linear, const float* x, int64_t
 HEADWAY_API int headway_linear_unpack(const Linear* linear, const int32_t* ids, int64_t count, float* out) {
   if (!linear || count < 0 || (count > 0 && (!ids || !out))) return kRefused;
   if (!std::all_of(ids, ids + count, [&](int32_t id) { return id >= 0 && id < linear->n(); })) return kRefused;
-  headway::parallel(count, [&](int64_t begin, int64_t end) {
-    headway::ops().unpack_rows(*linear, ids + begin, end - begin, out + begin * linear->k());
+  return guarded([&] {
+    parallel(count, [&](int64_t begin, int64_t end) {
+      ops().unpack_rows(*linear, ids + begin, end - begin, out + begin * linear->k());
+    });
+    return kDone;
   });
-  return kDone;
 }

@@ -7,7 +7,7 @@ from enum import IntEnum
 import numpy as np
 import numpy.typing as npt
 
-from kernels.cpu.library import CpuLibrary, Linear
+from kernels.cpu.library import CpuLibrary, Linear, check
 
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int32]
@@ -99,13 +99,18 @@ class KvCache:
 
 
 class Model:
-    """A model to which each linear and each vector is given once, in any order, before the first step."""
+    """A model to which each linear and each vector is given once, in any order, before the first step.
+
+    Whatever it does may raise `MemoryError`, and then has changed nothing but cache that the step was to write.
+    """
 
     def __init__(self, library: CpuLibrary, shape: ModelShape) -> None:
         self.shape = shape
         self._calls = _declare(library.handle)
         config = _Config(**{name: getattr(shape, name) for name in _CONFIG_INTS}, norm_eps=shape.norm_eps)
         self._model = ctypes.c_void_p(self._calls.headway_model_create(ctypes.byref(config)))
+        if not self._model:
+            raise MemoryError
         self._linears: list[Linear] = []
         self._logits = np.empty((0, shape.vocab), np.float32)
 
@@ -115,15 +120,15 @@ class Model:
 
     def set_linear(self, role: LinearRole, linear: Linear, layer: int = -1) -> None:
         """Raises `ValueError` where its numbers of inputs and outputs are not those of the role."""
-        if self._calls.headway_model_set_linear(self._model, layer, role, linear.handle):
-            raise ValueError(f"the linear {role.name} of layer {layer} does not fit the model")
+        code = self._calls.headway_model_set_linear(self._model, layer, role, linear.handle)
+        check(code, f"the linear {role.name} of layer {layer} does not fit the model")
         self._linears.append(linear)  # it lives as long as the model
 
     def set_vector(self, role: VectorRole, values: Floats, layer: int = -1) -> None:
         """Raises `ValueError` where its length is not that of the role. COS and SIN: [context, head_dim / 2]."""
         flat = np.ascontiguousarray(values, np.float32).reshape(-1)
-        if self._calls.headway_model_set_vector(self._model, layer, role, flat.ctypes.data, flat.size):
-            raise ValueError(f"the vector {role.name} of layer {layer} does not fit the model")
+        code = self._calls.headway_model_set_vector(self._model, layer, role, flat.ctypes.data, flat.size)
+        check(code, f"the vector {role.name} of layer {layer} does not fit the model")
 
     @property
     def is_complete(self) -> bool:
@@ -157,9 +162,8 @@ class Model:
             sequences.ctypes.data,
             wanted.ctypes.data,
         )
-        self._calls.headway_model_forward(
-            self._model, ctypes.byref(batch), ctypes.byref(cache.address), hidden.ctypes.data
-        )
+        arguments = ctypes.byref(batch), ctypes.byref(cache.address), hidden.ctypes.data
+        check(self._calls.headway_model_forward(self._model, *arguments))
         return hidden
 
     def logits(self, hidden: Floats) -> Floats:
@@ -168,7 +172,7 @@ class Model:
         if rows > len(self._logits):
             self._logits = np.empty((rows, self.shape.vocab), np.float32)
         contiguous = np.ascontiguousarray(hidden, np.float32)
-        self._calls.headway_model_logits(self._model, contiguous.ctypes.data, rows, self._logits.ctypes.data)
+        check(self._calls.headway_model_logits(self._model, contiguous.ctypes.data, rows, self._logits.ctypes.data))
         return self._logits[:rows]
 
     def best(self, logits: Floats, rows: Ints) -> Ints:
@@ -178,7 +182,7 @@ class Model:
         logits, rows = np.ascontiguousarray(logits), np.ascontiguousarray(rows)
         best = np.empty(len(rows), np.int32)
         width = logits.shape[1]
-        self._calls.headway_argmax(logits.ctypes.data, width, rows.ctypes.data, len(rows), best.ctypes.data)
+        check(self._calls.headway_argmax(logits.ctypes.data, width, rows.ctypes.data, len(rows), best.ctypes.data))
         return best
 
 
@@ -191,9 +195,9 @@ def _declare(library: ctypes.CDLL) -> ctypes.CDLL:
         "headway_model_set_linear": (ctypes.c_int, [pointer, i32, i32, pointer]),
         "headway_model_set_vector": (ctypes.c_int, [pointer, i32, i32, pointer, i64]),
         "headway_model_is_complete": (ctypes.c_int, [pointer]),
-        "headway_model_forward": (None, [pointer, pointer, pointer, pointer]),
-        "headway_model_logits": (None, [pointer, pointer, i64, pointer]),
-        "headway_argmax": (None, [pointer, i64, pointer, i64, pointer]),
+        "headway_model_forward": (ctypes.c_int, [pointer, pointer, pointer, pointer]),
+        "headway_model_logits": (ctypes.c_int, [pointer, pointer, i64, pointer]),
+        "headway_argmax": (ctypes.c_int, [pointer, i64, pointer, i64, pointer]),
     }
     for name, (result, arguments) in signatures.items():
         function = getattr(library, name)

@@ -1,13 +1,18 @@
 // The C ABI of a model: see kernels/cpu/model.py, which is its only caller and checks what it passes.
-#include <cstring>
+//
+// Whatever returns int gives one of Result, but for headway_model_is_complete.
 #include <memory>
 
 #include "api.h"
 #include "dispatch.h"
+#include "guard.h"
 #include "model.h"
 #include "pool.h"
 
 using headway::Batch;
+using headway::guarded;
+using headway::kDone;
+using headway::kRefused;
 using headway::KvCache;
 using headway::Layer;
 using headway::Linear;
@@ -71,11 +76,16 @@ std::vector<float>* vector_place(Model& model, int32_t layer, int32_t role) {
 
 }  // namespace
 
+// Null where there is no memory.
 HEADWAY_API Model* headway_model_create(const ModelConfig* config) {
-  auto model = std::make_unique<Model>();
-  model->config = *config;
-  model->layers.resize(config->num_layers);
-  return model.release();
+  std::unique_ptr<Model> model;
+  const int code = guarded([&] {
+    model = std::make_unique<Model>();
+    model->config = *config;
+    model->layers.resize(config->num_layers);
+    return kDone;
+  });
+  return code == kDone ? model.release() : nullptr;
 }
 
 HEADWAY_API void headway_model_free(Model* model) { delete model; }
@@ -84,32 +94,43 @@ HEADWAY_API void headway_model_free(Model* model) { delete model; }
 HEADWAY_API int headway_model_set_linear(Model* model, int32_t layer, int32_t role, const Linear* linear) {
   const Linear** place = linear_place(*model, layer, role);
   Extent wanted = extent(model->config, role);
-  if (!place || linear->n() != wanted.n || linear->k() != wanted.k) return 1;
+  if (!place || linear->n() != wanted.n || linear->k() != wanted.k) return kRefused;
   *place = linear;
-  return 0;
+  return kDone;
 }
 
 HEADWAY_API int headway_model_set_vector(Model* model, int32_t layer, int32_t role, const float* values,
                                          int64_t length) {
   std::vector<float>* place = vector_place(*model, layer, role);
-  if (!place || length != vector_length(model->config, role)) return 1;
-  place->assign(values, values + length);
-  return 0;
+  if (!place || length != vector_length(model->config, role)) return kRefused;
+  return guarded([&] {
+    place->assign(values, values + length);
+    return kDone;
+  });
 }
 
 HEADWAY_API int headway_model_is_complete(const Model* model) { return model->is_complete(); }
 
-HEADWAY_API void headway_model_forward(const Model* model, const Batch* batch, const KvCache* kv, float* hidden) {
-  headway::forward(*model, *batch, *kv, hidden);
+HEADWAY_API int headway_model_forward(const Model* model, const Batch* batch, const KvCache* kv, float* hidden) {
+  return guarded([&] {
+    headway::forward(*model, *batch, *kv, hidden);
+    return kDone;
+  });
 }
 
-HEADWAY_API void headway_model_logits(const Model* model, const float* hidden, int64_t rows, float* out) {
-  headway::logits(*model, hidden, rows, out);
+HEADWAY_API int headway_model_logits(const Model* model, const float* hidden, int64_t rows, float* out) {
+  return guarded([&] {
+    headway::logits(*model, hidden, rows, out);
+    return kDone;
+  });
 }
 
 // Id i of `out` is the argmax of row rows[i] of logits [..., width]: see Ops::argmax.
-HEADWAY_API void headway_argmax(const float* logits, int64_t width, const int32_t* rows, int64_t count, int32_t* out) {
-  headway::parallel(count, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; i++) headway::ops().argmax(logits + rows[i] * width, 1, width, out + i);
+HEADWAY_API int headway_argmax(const float* logits, int64_t width, const int32_t* rows, int64_t count, int32_t* out) {
+  return guarded([&] {
+    headway::parallel(count, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; i++) headway::ops().argmax(logits + rows[i] * width, 1, width, out + i);
+    });
+    return kDone;
   });
 }

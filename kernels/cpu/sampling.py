@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from kernels.cpu.library import load
+from kernels.cpu.library import check, load
 
 DRAW = np.dtype(
     [
@@ -40,5 +40,5 @@ def draw(
     ids = np.empty(len(rows), np.int32)
     pointers = rows.ctypes.data, draws.ctypes.data
     draw_all = load().handle.headway_draw
-    draw_all(logits.ctypes.data, logits.shape[1], *pointers, len(rows), are_masked, ids.ctypes.data)
+    check(draw_all(logits.ctypes.data, logits.shape[1], *pointers, len(rows), are_masked, ids.ctypes.data))
     return ids

@@ -84,7 +84,7 @@ def pack_model(
         pool_tokens: that the KV cache will hold; no position can pass them.
 
     Raises:
-        MalformedModel: a tensor holds numbers that are not finite.
+        MalformedModel: a tensor holds numbers that are not finite, or too large for the precision.
     """
     packer = _Packer(library, weights, dtype)
     model = Model(library, _shape(config, dtype, min(config.context_length, pool_tokens)))
@@ -137,7 +137,8 @@ class _Packer:
             try:
                 packed.add_segment(stored.kind, stored.rows, stored.data, self._dtype)
             except NotFinite:
-                raise MalformedModel(f"the tensor {name}.weight holds numbers that are not finite") from None
+                kept_as = "" if self._dtype == "auto" else f" in {self._dtype}"
+                raise MalformedModel(f"the tensor {name}.weight holds numbers that are not finite{kept_as}") from None
             if self._weights.has(f"{name}.bias"):
                 biases.append(self.vector(f"{name}.bias"))
         assert packed is not None

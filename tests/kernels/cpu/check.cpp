@@ -1,4 +1,5 @@
-// Runs pool, linears and the rest (check_rows.cpp) at every level of the machine, to be built with a sanitizer: test_sanitizers.py does.
+// Runs pool, linears and the rest (check_rows.cpp) at every level of the machine, to be built with a
+// sanitizer: test_sanitizers.py does.
 // Buffers are exactly as large as they must be, so that one byte read or written beyond them is found.
 #include <atomic>
 #include <cstdio>
@@ -31,7 +32,7 @@ std::mt19937 generator(1);  // of bytes and floats alike
 std::vector<uint8_t> random_tensor(Kind kind, int64_t outputs, int64_t inputs) {
   std::vector<uint8_t> raw(static_cast<size_t>(raw_bytes(kind, outputs, inputs)));
   for (uint8_t& byte : raw) byte = static_cast<uint8_t>(generator() & 0xbf);  // no exponent is full
-  require(is_finite(kind, outputs, inputs, raw.data()), "the tensor is finite");
+  require(is_finite(kind, kAsBF16, outputs, inputs, raw.data()), "the tensor is finite");
   return raw;
 }
 

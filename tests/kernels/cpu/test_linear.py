@@ -105,6 +105,19 @@ def test_a_bias_is_added_once_at_the_end(library):
     assert np.array_equal(linear.run(x), without + bias)
 
 
+def test_nothing_follows_a_bias(library):
+    """Outputs after it would have none: they are refused, and the linear stays as it was."""
+    weights = tensor("F32", 20, 64)
+    linear = packed(library, weights)
+    linear.set_bias(np.ones(20, np.float32))
+    x = rows_of(64, 2)
+    before = linear.run(x)
+    with pytest.raises(ValueError, match="after the bias"):
+        linear.add_segment("F32", 20, weights.raw)
+    assert linear.outputs == 20
+    assert np.array_equal(linear.run(x), before)
+
+
 @pytest.mark.parametrize("kind", FLOATS)
 @pytest.mark.parametrize("inputs", [1, 2, 15, 31, 33, 577])
 def test_floats_may_have_any_width(library, kind, inputs):
@@ -175,6 +188,25 @@ def test_weights_that_are_not_finite_are_refused(library, kind, bad):
     with pytest.raises(NotFinite, match=kind):
         linear.add_segment(kind, 5, raw)
     linear.add_segment(kind, 5, weights.raw)
+
+
+LARGEST_IN_BF16 = np.uint32(0x7F7F7FFF).view(np.float32)
+"""The largest float that bfloat16 does not round to infinity."""
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_weights_that_grow_infinite_in_their_packing_are_refused(library, sign):
+    """A float near the end of its range has no bfloat16; kept as it is, it is a weight like any other."""
+    values = np.ones((3, 64), np.float32)
+    values[2, 63] = sign * np.nextafter(LARGEST_IN_BF16, np.float32(np.inf))
+    linear = library.linear(64)
+    with pytest.raises(NotFinite, match="in bfloat16"):
+        linear.add_segment("F32", 3, values, "bfloat16")
+    linear.add_segment("F32", 3, values)
+    linear.add_segment("F32", 3, values, "float32")
+    values[2, 63] = sign * LARGEST_IN_BF16
+    linear.add_segment("F32", 3, values, "bfloat16")
+    assert np.isfinite(linear.unpack(np.arange(9, dtype=np.int32))).all()
 
 
 @pytest.mark.parametrize("kind", QUANTIZED)

@@ -1,11 +1,15 @@
-"""A model in one call a step: an overflow stays in its sequence."""
+"""A model in one call a step: an overflow stays in its sequence, and a want of memory is an exception like any other."""
 
 import dataclasses
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 
 from kernels.cpu.model import SEQUENCE, KvCache, LinearRole, Model, ModelShape, VectorRole
+from tests.kernels.cpu import short_of_memory
 
 SHAPE = ModelShape(
     num_layers=2,
@@ -103,3 +107,15 @@ def test_best_of_some_rows(library):
     found = model.best(logits, np.array([4, 0, 3, 0], np.int32))
     assert found.tolist() == [best[4], best[0], -1, best[0]]
     assert model.best(logits, np.empty(0, np.int32)).tolist() == []
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("what", short_of_memory.CALLS)
+def test_a_want_of_memory_is_a_memory_error(what, threads):
+    """Under a limit of the system a large call raises, and then a smaller one works; the process lives."""
+    command = [sys.executable, "-m", short_of_memory.__name__, what, str(threads)]
+    environment = os.environ | {
+        "MALLOC_ARENA_MAX": "1"
+    }  # each of glibc's arenas, one a thread, would take 64 MiB of it
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, env=environment)
+    assert (done.returncode, done.stdout.strip()) == (0, "MemoryError, then done"), done.stderr

@@ -119,11 +119,12 @@ def test_only_masked_rows_may_hold_infinities(files):
 class Stored:
     """Random weights of a config, one of them spoiled."""
 
-    def __init__(self, config, spoiled):
+    def __init__(self, config, spoiled, value=np.inf):
         from services.executor.weights.layout import expected_shapes
 
         self._shapes = expected_shapes(config)
         self._spoiled = spoiled
+        self._value = value
 
     def has(self, canonical):
         return canonical in self._shapes
@@ -132,7 +133,7 @@ class Stored:
         shape = self._shapes[canonical]
         values = np.ones(shape, np.float32)
         if canonical == self._spoiled:
-            values.flat[3] = np.inf
+            values.flat[3] = self._value
         return StoredTensor("F32", shape[-1], values.reshape(-1, shape[-1]).view(np.uint8))
 
 
@@ -143,3 +144,19 @@ def test_weights_that_are_not_finite_are_refused(spoiled):
     with pytest.raises(MalformedModel, match=spoiled):
         pack_model(library.load(), config, Stored(config, spoiled), "auto")
     pack_model(library.load(), config, Stored(config, ""), "auto")
+
+
+def test_weights_that_bfloat16_cannot_hold_are_refused(tmp_path):
+    """By both loaders, where bfloat16 is asked for: rounded, the largest floats are infinite."""
+    config, large = tiny_config(head_dim=16), float(np.finfo(np.float32).max)
+    stored = Stored(config, "embed.weight", large)
+    pack_model(library.load(), config, stored, "auto")
+    with pytest.raises(MalformedModel, match=r"embed\.weight holds numbers that are not finite in bfloat16"):
+        pack_model(library.load(), config, stored, "bfloat16")
+    model = factory.tiny_model("llama")
+    with torch.no_grad():
+        next(model.parameters()).view(-1)[3] = large
+    path = factory.save_gguf(model, tmp_path / "large.gguf", "F32")
+    load_model(path, torch.float32)
+    with pytest.raises(MalformedModel, match="not finite in bfloat16"):
+        load_model(path, torch.bfloat16)
