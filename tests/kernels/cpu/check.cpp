@@ -1,4 +1,4 @@
-// Runs pool, linears and the rest (check_rows.cpp) at every level of the machine, to be built with a
+// Runs pool, linears and the rest (check_rows.cpp, check_step.cpp) at every level of the machine, to be built with a
 // sanitizer: test_sanitizers.py does.
 // Buffers are exactly as large as they must be, so that one byte read or written beyond them is found.
 #include <atomic>
@@ -17,6 +17,7 @@
 using namespace headway;
 
 void check_rows();  // check_rows.cpp
+void check_step();  // check_step.cpp
 
 namespace {
 
@@ -120,6 +121,7 @@ int main() {
     set_threads(3);
     check_linears();
     check_rows();
+    check_step();
     std::printf("%s\n", name);
   }
   return 0;

@@ -9,14 +9,14 @@ import pytest
 from kernels.cpu import build
 from tests.kernels.cpu.conftest import levels_here
 
-CHECKS = [Path(__file__).with_name(name) for name in ("check.cpp", "check_rows.cpp")]
+CHECKS = [Path(__file__).with_name(name) for name in ("check.cpp", "check_rows.cpp", "check_step.cpp")]
 
 
 @pytest.mark.deep
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("sanitizers", ["address,undefined", "thread"])
 def test_a_sanitizer_finds_nothing(tmp_path, sanitizers):
-    """check.cpp, which drives every operation at every level, runs to its end without a report."""
+    """check.cpp, which drives every operation and whole steps at every level, runs to its end without a report."""
     command = build.compiler()
     flags = ["-O1", "-g", f"-fsanitize={sanitizers}", "-fno-sanitize-recover=all"]
     objects = build.compile_all(command, tmp_path, flags)
