@@ -91,8 +91,9 @@ class Step {
   Step(const Model& model, const Batch& batch, const KvCache& kv, Scratch& scratch)
       : model_(model), c_(model.config), batch_(batch), kv_(kv), s_(scratch), shape_(model.shape()),
         rows_(batch.num_rows), q_width_(int64_t{c_.heads} * c_.head_dim),
-        kv_width_(int64_t{c_.kv_heads} * c_.head_dim), qkv_width_(q_width_ + 2 * kv_width_) {
-    s_.resize(model, rows_, Parts(rows_).most_rows());
+        kv_width_(int64_t{c_.kv_heads} * c_.head_dim), qkv_width_(q_width_ + 2 * kv_width_), parts_(rows_),
+        wanted_parts_(batch.num_wanted) {
+    s_.resize(model, rows_, std::max(parts_.most_rows(), wanted_parts_.most_rows()));
     tasks_ = attention_tasks(shape_, batch);
     groups_ = rows_by_block(batch);
   }
@@ -100,17 +101,17 @@ class Step {
   void run(float* hidden) {
     const std::vector<Layer>& layers = model_.layers;
     ops().unpack_rows(*model_.embedding, batch_.token_ids, rows_, s_.x.data());
-    Parts(rows_).each([&](const Part& part) { enter(layers[0], part, Branch::kNone); });
+    parts_.each([&](const Part& part) { enter(layers[0], part, Branch::kNone); });
     for (size_t i = 0; i + 1 < layers.size(); i++) {
       attend(i);
-      Parts(rows_).each([&](const Part& part) {
+      parts_.each([&](const Part& part) {
         leave(layers[i], part);
         enter(layers[i + 1], part, Branch::kAdd);
       });
     }
     attend(layers.size() - 1);
     keep_wanted_rows();
-    Parts(rows_).each([&](const Part& part) {
+    wanted_parts_.each([&](const Part& part) {
       leave(layers.back(), part);
       const Workspace& w = workspace();
       int64_t first = part.first * c_.hidden;
@@ -197,14 +198,13 @@ class Step {
     ops().write_kv(shape_, kv, block, position % kBlockSize, key, key + kv_width_);
   }
 
-  // After the last attention nobody reads the other rows.
+  // After the last attention nobody reads the other rows: the wanted ones come first from here on.
   void keep_wanted_rows() {
     for (int64_t i = 0; i < batch_.num_wanted; i++) {
       int64_t row = batch_.wanted_rows[i];
       std::memmove(&s_.x[i * c_.hidden], &s_.x[row * c_.hidden], c_.hidden * sizeof(float));
       std::memmove(&s_.attended[i * q_width_], &s_.attended[row * q_width_], q_width_ * sizeof(float));
     }
-    rows_ = batch_.num_wanted;
   }
 
   const Model& model_;
@@ -214,6 +214,7 @@ class Step {
   Scratch& s_;
   Shape shape_;
   int64_t rows_, q_width_, kv_width_, qkv_width_;
+  Parts parts_, wanted_parts_;
   std::vector<AttentionTask> tasks_;
   std::vector<BlockRows> groups_;
 };

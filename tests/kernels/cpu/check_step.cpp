@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <numeric>
 #include <random>
 #include <utility>
 #include <vector>
@@ -212,6 +213,9 @@ void check_model(const ModelConfig& config, const Weights& weights) {
     Steps steps(model);
     steps.fill();
     require(steps.run({}).empty(), "nothing is wanted");
+    Ints many(47);  // shared by threads otherwise than the rows of the step
+    std::iota(many.begin(), many.end(), 5);
+    steps.run(many);
     const Floats logits = steps.run({0, 4, Steps::kLong, Steps::kLong + 40});
     for (float logit : logits) require(std::isfinite(logit), "logits are finite");
     const Ints tokens = tokens_of(logits, config.vocab);
