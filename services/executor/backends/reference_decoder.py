@@ -65,8 +65,10 @@ class Decoder:
             normed = reference.rms_norm(x, layer.attn_norm, self.config.norm_eps)
             query, key, value = self._project(layer, normed, cos, sin)
             keys, values = cache.layer(index)
-            reference.write_kv(keys, batch.kv_rows, key)
-            reference.write_kv(values, batch.kv_rows, value)
+            # A weight of zero makes no infinity zero: who sees the token meets its key, and nobody its value.
+            spoiled = ~(key.isfinite().all(-1, keepdim=True) & value.isfinite().all(-1, keepdim=True))
+            reference.write_kv(keys, batch.kv_rows, key.masked_fill(spoiled, torch.nan))
+            reference.write_kv(values, batch.kv_rows, value.masked_fill(spoiled, 0.0))
             attended = reference.attention(query, keys, values, batch.runs)
             x = x + layer.o(attended.flatten(1))
             normed = reference.rms_norm(x, layer.mlp_norm, self.config.norm_eps)
