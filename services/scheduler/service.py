@@ -16,7 +16,7 @@ from services.scheduler.hub import Hub
 from services.scheduler.inbox import Inbox
 from services.scheduler.recorder import Recorder
 from services.wire.event_log import Drain, Event, ExecutorUp, LogEvent, SessionOpened, Tick
-from services.wire.scheduling import CancelByIdResponse, ExplainByIdRequest, GetModelCardResponse, Load, ToRouter
+from services.wire.scheduling import CancelByIdResponse, ExplainByIdRequest, GetModelCardResponse, ToRouter
 
 LOAD_INTERVAL_US = 250_000
 
@@ -47,8 +47,9 @@ class SchedulerService:
         self._heartbeat_timeout_us = heartbeat_timeout_us
         self._drain_timeout_us = drain_timeout_us
         self._drain_ends_us: int | None = None
-        self._load = Load()
         self._load_due_us = 0
+        self._told_progress = False
+        self._was_idle = True
         self._may_plan = False
         self._outputs: list[tuple[int, ToRouter]] = []
         self._unrecorded: list[tuple[int, ToRouter]] = []
@@ -132,15 +133,14 @@ class SchedulerService:
     def _tell_load(self) -> None:
         """Load and readiness: each quarter second, and at once when progress stops or begins again."""
         now_us = self._clock_us()
-        load = self._core.load(now_us)
-        if load.running + load.waiting == 0 and self._load.running + self._load.waiting > 0:
+        progress = self._core.is_progressing(now_us) and not self._link.is_silent(now_us, self._heartbeat_timeout_us)
+        if self._core.is_idle and not self._was_idle:
             self._core.check_integrity()
-        if self._link.is_silent(now_us, self._heartbeat_timeout_us):
-            load = dataclasses.replace(load, making_progress=False)
-        if now_us >= self._load_due_us or load.making_progress is not self._load.making_progress:
+        self._was_idle = self._core.is_idle
+        if now_us >= self._load_due_us or progress is not self._told_progress:
             self._load_due_us = now_us + LOAD_INTERVAL_US
-            self._hub.tell_load(load)
-        self._load = load
+            self._hub.tell_load(dataclasses.replace(self._core.load(now_us), making_progress=progress))
+            self._told_progress = progress
 
     def _handle(self, event: Event) -> None:
         logged = LogEvent(at_us=self._clock_us(), body=event)
@@ -180,7 +180,8 @@ class SchedulerService:
         command.answer(CancelByIdResponse(cancelled=cancelled))
 
     def _begin_drain(self) -> None:
-        _log.info("draining", running=self._load.running, waiting=self._load.waiting)
+        load = self._core.load(self._clock_us())
+        _log.info("draining", running=load.running, waiting=load.waiting)
         self._hub.tell_draining()
         self._handle(Drain())
         self._drain_ends_us = self._clock_us() + self._drain_timeout_us
@@ -188,4 +189,4 @@ class SchedulerService:
     def _is_drained(self) -> bool:
         if self._drain_ends_us is None:
             return False
-        return self._load.running + self._load.waiting == 0 or self._clock_us() >= self._drain_ends_us
+        return self._core.is_idle or self._clock_us() >= self._drain_ends_us

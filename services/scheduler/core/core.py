@@ -7,6 +7,7 @@ from typing import Any
 from services.scheduler.core.admission import max_request_tokens, pool_tokens
 from services.scheduler.core.batching import batching_of
 from services.scheduler.core.explain import view
+from services.scheduler.core.flight import Flight
 from services.scheduler.core.illegal_event import ExecutorBroke, IllegalEvent, RouterBroke
 from services.scheduler.core.intake import Intake
 from services.scheduler.core.lifecycle import Lifecycle
@@ -113,6 +114,10 @@ class Core:
         """No request lives."""
         return not len(self._lifecycle.registry)
 
+    def is_progressing(self, at_us: int) -> bool:
+        """Whether steps come as fast as those in flight promise, or no request lives."""
+        return self.is_idle or self._progress.is_recent(at_us, self._first_flight())
+
     @property
     def overhead_us(self) -> dict[str, int]:
         """Executor time that is on no bill, by cause."""
@@ -139,7 +144,6 @@ class Core:
     def load(self, at_us: int) -> Load:
         life, session = self._lifecycle, self._lifecycle.session
         pool = session.kv.pool if session else None
-        in_flight = session.flights[0] if session and session.flights else None
         return Load(
             running=len(session.running) if session else 0,
             waiting=len(life.queue),
@@ -147,11 +151,15 @@ class Core:
             free_blocks=pool.num_idle - pool.num_idle_cached if pool else 0,
             cached_blocks=pool.num_idle_cached if pool else 0,
             total_blocks=pool.num_blocks if pool else 0,
-            making_progress=self.is_idle or self._progress.is_recent(at_us, in_flight),
+            making_progress=self.is_progressing(at_us),
             last_step_age_us=self._progress.last_step_age_us(at_us),
-            predicted_step_us=self._progress.predicted_us(in_flight),
+            predicted_step_us=self._progress.predicted_us(self._first_flight()),
             draining=self.is_draining,
         )
+
+    def _first_flight(self) -> Flight | None:
+        session = self._lifecycle.session
+        return session.flights[0] if session and session.flights else None
 
     def explain(self, request: ExplainByIdRequest, at_us: int) -> ExplainByIdResponse:
         """One view for each live answer of the request; none: no such live request."""
