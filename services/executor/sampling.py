@@ -42,13 +42,20 @@ class Draw:
     """From [0, 1); not read at temperature 0."""
 
 
-def adjusts(sampling: Sampling) -> bool:
-    """Whether `adjusted` can change any logits."""
+def always_adjusts(sampling: Sampling) -> bool:
+    """Whether `adjusted` can change logits whatever came before."""
+    return _shifts(sampling) or len(sampling.allowed_ids) > 0 or len(sampling.banned_ids) > 0
+
+
+def bars_stops(sampling: Sampling, num_output_tokens: int, stop_ids: frozenset[int]) -> bool:
+    """Whether it is too early for a token that would stop, so that `adjusted` masks them."""
+    return num_output_tokens < sampling.min_tokens and len(stop_ids) > 0
+
+
+def _shifts(sampling: Sampling) -> bool:
+    """Whether some logits get another number, as against a mask."""
     return (
         len(sampling.bias_ids) > 0
-        or len(sampling.allowed_ids) > 0
-        or len(sampling.banned_ids) > 0
-        or sampling.min_tokens > 0
         or sampling.repetition_penalty != 1.0
         or sampling.presence_penalty != 0.0
         or sampling.frequency_penalty != 0.0
@@ -62,15 +69,16 @@ def adjusted(logits: Logits, sampling: Sampling, history: History) -> Logits:
     penalty of 1e-45, which the contract allows, so means "by all means one of the tokens that were seen".
     """
     logits = logits.copy()
-    with np.errstate(over="ignore"):  # clipped at once
-        np.add.at(logits, sampling.bias_ids, sampling.bias_values)
-    _penalize(_clipped(logits), sampling, history)
+    if _shifts(sampling):
+        with np.errstate(over="ignore"):  # clipped at once
+            np.add.at(logits, sampling.bias_ids, sampling.bias_values)
+        _penalize(_clipped(logits), sampling, history)
     if len(sampling.allowed_ids):
         masked = np.full_like(logits, -np.inf)
         masked[sampling.allowed_ids] = logits[sampling.allowed_ids]
         logits = masked
     logits[sampling.banned_ids] = -np.inf
-    if len(history.tokens) - history.prompt_length < sampling.min_tokens:
+    if bars_stops(sampling, len(history.tokens) - history.prompt_length, history.stop_ids):
         logits[list(history.stop_ids)] = -np.inf
     return logits
 

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from services.executor.blocks import BLOCK_SIZE
-from services.executor.sampling import adjusts
+from services.executor.sampling import always_adjusts, bars_stops
 from services.wire.execution import AdmittedSlot, RequestKind, StepPlan
 
 
@@ -21,7 +21,7 @@ class Slot:
     """
 
     __slots__ = (
-        "adjusts_logits",
+        "_always_adjusts",
         "admitted",
         "block_count",
         "block_table",
@@ -44,7 +44,7 @@ class Slot:
         self.block_count = 0
         self.blocks_address = self.block_table.ctypes.data
         sampling = admitted.sampling
-        self.adjusts_logits = adjusts(sampling)
+        self._always_adjusts = always_adjusts(sampling)
         self.stop_ids = frozenset(map(int, sampling.stop_ids)) | (frozenset() if sampling.ignore_eos else {*eos_ids})
 
     @property
@@ -66,6 +66,11 @@ class Slot:
     def num_output_tokens(self) -> int:
         """Known tokens that are not of the prompt."""
         return self.length - self.admitted.prompt_length
+
+    @property
+    def adjusts_logits(self) -> bool:
+        """Whether the next token's logits are others than the model's."""
+        return self._always_adjusts or bars_stops(self.admitted.sampling, self.num_output_tokens, self.stop_ids)
 
     @property
     def may_draw(self) -> bool:

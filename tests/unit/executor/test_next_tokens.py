@@ -53,6 +53,21 @@ def test_greedy_slots_take_the_best_without_a_draw():
     assert backend.calls == []
 
 
+def test_a_least_length_costs_only_while_it_bars_a_token():
+    """The model's logits are drawn from where nothing can stop the answer, and once it is long enough."""
+    best = np.zeros((3, 30), np.float32)
+    best[:, 1], best[:, 2] = 2.0, 1.0  # token 1 would end an answer
+    backend = Counted()
+    barred, endless, long_enough = (
+        slot(temperature=0.0, min_tokens=2),
+        slot(temperature=0.0, min_tokens=2, ignore_eos=True),
+        slot(temperature=0.0, min_tokens=1),
+    )
+    assert next_tokens(backend, [barred, endless, long_enough], best).tolist() == [2, 1, 1]
+    ((_, drawn_rows, are_masked),) = backend.calls
+    assert (drawn_rows, are_masked) == ([0], True)
+
+
 def test_slots_with_a_temperature_are_drawn_together_from_the_logits_as_they_are():
     """Each with the uniform of its seed and position; no logits are copied, and none looked through before the draw."""
     logits, backend = rows(4), Counted()

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.executor import sampling
-from services.executor.sampling import History, adjusted, adjusts, draw
+from services.executor.sampling import History, adjusted, always_adjusts, bars_stops, draw
 from services.wire.execution import GREEDY, Sampling
 from services.wire.message import float32_column, int32_column
 
@@ -137,7 +137,7 @@ LOGITS = np.array([2.0, -2.0, 1.0, 0.5], np.float32)
 def test_each_adjustment_does_what_its_formula_says(parameters, expected):
     """Bias adds, penalties follow their formulas over their tokens, masks leave -inf; three tokens are out."""
     wanted = Sampling(**parameters)
-    assert adjusts(wanted)
+    assert always_adjusts(wanted) or wanted.min_tokens
     result = adjusted(LOGITS, wanted, history([0, 2, 0, 0, 1], prompt_length=2, stop_ids=[3]))
     np.testing.assert_array_equal(result, np.array(expected, np.float32))
 
@@ -156,8 +156,15 @@ def test_adjusting_leaves_the_models_logits_alone():
 
 
 def test_plain_parameters_adjust_nothing():
-    """Temperature and filters alone need no copy of the logits."""
-    assert not adjusts(Sampling(temperature=0.8, top_k=5, top_p=0.9, min_p=0.1))
+    """Temperature, filters and a least length alone need no copy of the logits."""
+    assert not always_adjusts(Sampling(temperature=0.8, top_k=5, top_p=0.9, min_p=0.1, min_tokens=9))
+
+
+def test_stops_are_barred_until_the_least_length_is_there():
+    """And never where no token stops, as with ignore_eos."""
+    wanted = Sampling(min_tokens=4)
+    assert [bars_stops(wanted, count, frozenset({3})) for count in (0, 3, 4, 9)] == [True, True, False, False]
+    assert not bars_stops(wanted, 0, frozenset())
 
 
 REAL = st.floats(width=32, allow_nan=False, allow_infinity=False)
