@@ -9,7 +9,7 @@ import numpy.typing as npt
 from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType
 
 from benchmarks.kernels_attention import attention_rows
-from benchmarks.kernels_cost import Cost
+from benchmarks.kernels_cost import Cost, best_seconds
 from benchmarks.report import Row
 from benchmarks.roofs import Roofs, measure
 from kernels.cpu.library import KINDS, CpuLibrary, Linear, load
@@ -25,7 +25,6 @@ WEIGHT_BYTES = 200e6
 """Of all layers, about: far more than any cache holds, so that one row reads memory."""
 MOST_TIMES = {1: 1 / 0.80, 64: 1 / 0.65, 256: 1 / 0.65}
 """By rows: how much longer than the binding roof's time a pass may take."""
-_ROUNDS = 5
 
 Clock = Callable[[], float]
 
@@ -56,13 +55,7 @@ class Pass:
         x = {width: random.standard_normal((rows, width)).astype(np.float32) for width in inputs}
         out = {linear.outputs: np.empty((rows, linear.outputs), np.float32) for linear in self.linears}
         calls = [linear.bound(x[linear.inputs], out[linear.outputs]) for linear in self.linears]
-        best = float("inf")
-        for _ in range(_ROUNDS):
-            began = clock_s()
-            for call in calls:
-                call()
-            best = min(best, clock_s() - began)
-        return best
+        return best_seconds(calls, clock_s)
 
 
 def run() -> list[Row]:

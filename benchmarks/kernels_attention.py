@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks.kernels_cost import Cost, Unit
+from benchmarks.kernels_cost import Cost, Unit, best_seconds
 from benchmarks.report import Row
 from benchmarks.roofs import Roofs
 from kernels.cpu.ops import BLOCK_SIZE, Chunk, CpuOps, KvLayer, Shape
@@ -15,7 +15,6 @@ FORMATS = {"BF16": 1, "F32": 0}
 """Of keys and values, by GGUF's names, and as the kernels know them."""
 HEADS, KV_HEADS, HEAD_DIM, LAYERS = 9, 3, 64, 30
 """Of SmolLM2-135M."""
-_ROUNDS = 5
 
 Clock = Callable[[], float]
 
@@ -50,13 +49,7 @@ class Case:
         queries = random.standard_normal((self.sequences * self.count, HEADS, HEAD_DIM), np.float32)
         layers = [_filled(shape, blocks.size) for _ in range(LAYERS)]
         calls = [ops.attention_call(kv, chunks, queries, np.empty_like(queries)) for kv in layers]
-        best = float("inf")
-        for _ in range(_ROUNDS):
-            began = clock_s()
-            for call in calls:
-                call()
-            best = min(best, clock_s() - began)
-        return best, sum(kv.nbytes for kv in layers)
+        return best_seconds(calls, clock_s), sum(kv.nbytes for kv in layers)
 
 
 CASES = (

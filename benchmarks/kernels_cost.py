@@ -1,6 +1,6 @@
 """The cost of a kernel: what it reads and computes, and so how long it takes at least on a machine with given roofs."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -9,6 +9,7 @@ from benchmarks.roofs import Roofs
 
 Unit = Literal["GB/s", "GOP/s"]
 
+_ROUNDS = 5
 _ROOF_OF = {"F32": "fp32", "F16": "fp32", "BF16": "bf16"}  # int8 of all others
 
 
@@ -35,3 +36,14 @@ class Cost:
         yield Row(f"{what}: speed", amount / seconds, unit)
         yield Row(f"{what}: share of the binding roof", 100 * bound / seconds, "%")
         yield Row(f"{what}: time over the roof's", seconds / bound, "times", most_times)
+
+
+def best_seconds(calls: Sequence[Callable[[], object]], clock_s: Callable[[], float]) -> float:
+    """Of all calls, one after the other; the best of a few rounds."""
+    best = float("inf")
+    for _ in range(_ROUNDS):
+        began = clock_s()
+        for call in calls:
+            call()
+        best = min(best, clock_s() - began)
+    return best

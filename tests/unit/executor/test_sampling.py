@@ -137,7 +137,7 @@ LOGITS = np.array([2.0, -2.0, 1.0, 0.5], np.float32)
 def test_each_adjustment_does_what_its_formula_says(parameters, expected):
     """Bias adds, penalties follow their formulas over their tokens, masks leave -inf; three tokens are out."""
     wanted = Sampling(**parameters)
-    assert always_adjusts(wanted) or wanted.min_tokens
+    assert always_adjusts(wanted) is (wanted.min_tokens == 0)
     result = adjusted(LOGITS, wanted, history([0, 2, 0, 0, 1], prompt_length=2, stop_ids=[3]))
     np.testing.assert_array_equal(result, np.array(expected, np.float32))
 
