@@ -36,6 +36,8 @@ class SchedulerSettings:
     """How long a request waits for an absent executor, in microseconds."""
     pipeline_depth: int = 1
     """Plans that may be unanswered at once."""
+    tbt_target_us: int = 0
+    """The longest that a step is to take in which some decode, in microseconds; prompts get what it leaves. 0: no target."""
     prefix_cache: bool = True
     """Keep the KV blocks of prompts that have been computed, for later ones that begin alike."""
     batching: BatchingMode = "continuous"

@@ -256,3 +256,5 @@ class StepRecord(Message):
     predicted_us: int = 0
     useful_slots: int = 0
     held_slots: int = 0
+    prediction_error_us: int = 0
+    tbt_target_us: int = 0

@@ -4,6 +4,8 @@ from itertools import pairwise
 
 import pytest
 
+from services.scheduler.driver import Answer
+from tests.simulation.paced_engine import PacedEngine
 from tests.simulation.runs import ENDLESS, driver, in_both, is_right, tokens
 from tests.simulation.strict_engine import StrictEngine
 
@@ -47,3 +49,37 @@ def test_a_long_prompt_delays_a_short_one_by_its_own_steps_only():
     long, short = d.submit(tokens(640), max_tokens=50, sampling=ENDLESS), d.submit(tokens(8, 2), max_tokens=3)
     d.run()
     assert short.token_steps[0] <= long.token_steps[0] + 1
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+def test_steps_stay_under_the_target(depth: int):
+    """Once it has seen a prompt, no step beside decodes is predicted to pass 15 ms, and none does by 2 %; all of the budget takes 30."""
+    d = driver(PacedEngine(), token_budget=512, tbt_target_us=15_000, pipeline_depth=depth)
+    first = d.submit(tokens(300), max_tokens=30, sampling=ENDLESS)
+    d.submit(tokens(300, 2), max_tokens=20, sampling=ENDLESS, at_us=40_000)
+    streams = [
+        d.submit(tokens(50, seed), max_tokens=400, sampling=ENDLESS, at_us=150_000 + seed) for seed in range(10, 20)
+    ]
+    prompts = [d.submit(tokens(1500, seed), max_tokens=2, at_us=200_000 + 120_000 * seed) for seed in range(8)]
+    d.run()
+    warm = [record for record in d.records if record.at_us > 200_000]
+    assert max(record.predicted_us for record in warm if record.tbt_target_us) <= 15_000
+    assert max(record.prediction_error_us for record in warm) <= 200
+    assert worst_gap_us(streams) <= 15_300
+    assert sum(record.prefill_tokens > 100 for record in warm) > 20, "prompts were computed in crumbs"
+    assert all(answer.finished for answer in (first, *streams, *prompts))
+
+
+def test_a_target_that_cannot_be_met_starves_no_prompt():
+    """Decodes alone take longer than 1 ms: a prompt of 320 tokens gets a block with each step, and no more."""
+    d = driver(PacedEngine(), tbt_target_us=1000)
+    stream = d.submit(tokens(20), max_tokens=200, sampling=ENDLESS)
+    prompt = d.submit(tokens(320, 2), max_tokens=2, sampling=ENDLESS, at_us=50_000)
+    d.run()
+    chunks = [record.prefill_tokens for record in d.records if record.tbt_target_us and record.prefill_tokens]
+    assert chunks == [16] * 20
+    assert prompt.ended_us < stream.ended_us
+
+
+def worst_gap_us(answers: list[Answer]) -> int:
+    return max(answer.max_gap_us for answer in answers)

@@ -62,6 +62,7 @@ class World:
             executor_grace_us=rng.choice((0, 20, 2000, 10_000)) * STEP_US,
             pipeline_depth=rng.choice((1, 2)),
             prefix_cache=rng.random() < 0.8,
+            tbt_target_us=rng.choice((0, STEP_US // 2, 2 * STEP_US)),
             batching=rng.choice(("continuous", "continuous", "static")),
         )
         self.engine = StrictEngine(

@@ -11,6 +11,7 @@ from services.scheduler.core.flight import Flight
 from services.scheduler.core.illegal_event import ExecutorBroke, IllegalEvent, RouterBroke
 from services.scheduler.core.intake import Intake
 from services.scheduler.core.lifecycle import Lifecycle
+from services.scheduler.core.pace import Pace
 from services.scheduler.core.planner import Planner
 from services.scheduler.core.progress import Progress
 from services.scheduler.core.sequence import Sequence
@@ -248,7 +249,14 @@ class Core:
             life.lose_executor(self._now_us)
         life.capacity = event.capacity
         life.session = session = Session(event.session, event.capacity, self.settings, life.quotas)
-        self._planner = Planner(session, life.queue, life.quotas, batching_of(self.settings, session, life.queue))
+        pace = Pace(
+            session.running,
+            self._progress.cost,
+            token_budget=session.token_budget,
+            target_us=self.settings.tbt_target_us,
+        )
+        batching = batching_of(self.settings, session, life.queue)
+        self._planner = Planner(session, life.queue, life.quotas, batching, pace)
         self._steps = Steps(session, life, self._progress)
         self._progress.executor_came(session, self._now_us)
         for router in life.registry.routers:

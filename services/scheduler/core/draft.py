@@ -14,6 +14,9 @@ class Draft:
 
     at_us: int
     budget: int
+    tbt_target_us: int = 0
+    """What the budget was chosen by; 0: nothing was promised, or no prompt could be computed."""
+    decode_context: int = 0
     num_decodes: int = 0
     num_prefill_tokens: int = 0
     num_preempted: int = 0
@@ -31,6 +34,11 @@ class Draft:
     @property
     def num_tokens(self) -> int:
         return self.num_decodes + self.num_prefill_tokens
+
+    @property
+    def num_context_tokens(self) -> int:
+        """Tokens that are read: each sequence's length once the step has run."""
+        return self.decode_context + (sum(chunk.end for chunk in self.chunks) if self.chunks else 0)
 
     @property
     def left(self) -> int:

@@ -40,3 +40,5 @@ class Flight:
     generations: npt.NDArray[np.int32]
     """Of the draws."""
     chunks: tuple[Chunk, ...]
+    num_context_tokens: int = 0
+    predicted_us: int = 0

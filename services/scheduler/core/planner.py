@@ -4,6 +4,7 @@ from services.scheduler.core import preemption
 from services.scheduler.core.batching import Batching
 from services.scheduler.core.draft import Draft
 from services.scheduler.core.flight import Chunk
+from services.scheduler.core.pace import Pace
 from services.scheduler.core.queue import WaitingQueue
 from services.scheduler.core.quota import Quotas
 from services.scheduler.core.sequence import Sequence, State
@@ -18,13 +19,14 @@ class Planner:
     beginning is admitted only when that is planned: a cold burst with a common prefix computes it once at any budget.
     """
 
-    def __init__(self, session: Session, queue: WaitingQueue, quotas: Quotas, batching: Batching) -> None:
+    def __init__(self, session: Session, queue: WaitingQueue, quotas: Quotas, batching: Batching, pace: Pace) -> None:
         self._session = session
         self._running = session.running
         self._kv = session.kv
         self._queue = queue
         self._quotas = quotas
         self.batching = batching
+        self._pace = pace
         self._blocked = (-1, -1)
 
     def draft(self, at_us: int) -> Draft | None:
@@ -38,7 +40,10 @@ class Planner:
             alone = self._alone(draft)
             self._running.choose_decodes(draft.left, seat_for_prefill=seat_for_prefill, alone=alone)
             self._grow(draft)
-            draft.num_decodes = self._running.recount()
+            draft.num_decodes, draft.decode_context = self._running.recount(), self._running.decode_context
+            if seat_for_prefill:
+                draft.tbt_target_us = self._pace.target_us(draft.num_decodes)
+                draft.budget = self._pace.budget(draft.num_decodes)
             self._prefill(draft, alone)
             if draft.num_tokens or (alone and alone.is_running) or not self._running.has_ready:
                 draft.num_held = self.batching.num_held

@@ -6,6 +6,7 @@ from services.scheduler.core.running import Running
 from services.scheduler.core.sequence import Sequence
 from services.scheduler.core.session import Session
 from services.scheduler.core.settings import CoreSettings
+from services.scheduler.core.step_cost import StepCost
 from services.scheduler.core.step_time import StepTime
 
 STALL_US = 2_000_000
@@ -21,6 +22,7 @@ class Progress:
 
     def __init__(self, settings: CoreSettings) -> None:
         self.step_time = StepTime()
+        self.cost = StepCost()
         self._token_budget = settings.token_budget
         self._moved_us = 0
         self._last_step_us = -1
@@ -34,10 +36,11 @@ class Progress:
         self._token_budget = session.token_budget
         self.moved(at_us)
 
-    def step_ended(self, num_tokens: int, step_us: int, at_us: int) -> None:
-        self.step_time.observe(num_tokens, step_us)
+    def step_ended(self, flight: Flight, step_us: int, at_us: int) -> None:
+        self.step_time.observe(flight.num_tokens, step_us)
+        self.cost.observe(flight.num_tokens, flight.num_context_tokens, step_us, predicted_us=flight.predicted_us)
         self._moved_us = self._last_step_us = at_us
-        self._last_num_tokens = num_tokens
+        self._last_num_tokens = flight.num_tokens
 
     @property
     def full_step_us(self) -> int:
@@ -62,8 +65,10 @@ class Progress:
         Only a size known to take longer than 24 s has more than that: five predictions. It costs an executor its life,
         so a step larger than any seen is given what it may take at worst; readiness does not wait for it.
         """
-        most_us = max(MAX_TIME_LIMIT_US, SURELY_HUNG_STEPS * self.step_time.predict_us(num_tokens))
-        return min(most_us, max(MIN_TIME_LIMIT_US, TIME_LIMIT_STEPS * self.step_time.longest_us(num_tokens)))
+        limit_us = max(MIN_TIME_LIMIT_US, TIME_LIMIT_STEPS * self.step_time.longest_us(num_tokens))
+        if limit_us <= MAX_TIME_LIMIT_US:
+            return limit_us
+        return min(limit_us, max(MAX_TIME_LIMIT_US, SURELY_HUNG_STEPS * self.step_time.predict_us(num_tokens)))
 
     def wait_us(self, queue: WaitingQueue, before: Sequence | None = None) -> int:
         """How long the prompts that wait (those before `before`) take to compute with all of the budget."""

@@ -30,6 +30,8 @@ class Running:
         """Slots that the executor has not been told to forget yet."""
         self.decoding: Slots = _NOBODY
         self.decoding_generations = self.columns.generation[:0]
+        self.decode_context = 0
+        """Tokens that the decode set reads in its next step, those computed in it included."""
         self.sequences: list[Sequence | None] = [None] * num_slots
         self.struck: dict[int, Sequence] = {}
         """Those with strikes, by the order of their admission."""
@@ -186,6 +188,7 @@ class Running:
     def _count(self, decoding: Slots) -> None:
         self.decoding = decoding
         self.decoding_generations = self.columns.generation[decoding]
+        self.decode_context = int(self.columns.computed[decoding].sum()) + len(decoding)
 
     def due(self) -> Slots:
         """Slots of the decode set whose next token has no block yet."""
@@ -217,6 +220,7 @@ class Running:
         columns = self.columns
         columns.computed += columns.step
         columns.num_steps += columns.step
+        self.decode_context += len(self.decoding)
         at_event = np.flatnonzero(columns.computed == columns.event)
         if at_event.size:
             self._reach_goal(at_event[columns.computed[at_event] == columns.goal[at_event]])
@@ -242,5 +246,8 @@ class Running:
             assert columns.computed[slot] <= len(sequence.table) * self.block_size, "computed without a block"
             assert sequence.order not in self._prefilling or not columns.ready[slot]
         assert not columns.step[~columns.ready].any(), "a slot decodes that is not ready"
+        if not self._is_stale:
+            context = int(columns.computed[self.decoding].sum()) + len(self.decoding)
+            assert self.decode_context == context, "the context of the decode set is miscounted"
         empty = [slot for slot, sequence in enumerate(self.sequences) if sequence is None]
         assert not columns.ready[empty].any(), "an empty slot is ready"

@@ -22,6 +22,8 @@ class CoreSettings:
     """How long a request waits for an absent executor."""
     pipeline_depth: int = 1
     """Plans that may be unanswered at once."""
+    tbt_target_us: int = 0
+    """The longest that a step beside decodes is to take; prompts get what it leaves. 0: the whole token budget."""
     prefix_cache: bool = True
     batching: BatchingMode = "continuous"
     """static: whole batches, released together; the baseline that continuous batching is measured against."""
@@ -42,5 +44,6 @@ class CoreSettings:
             raise ValueError(f"batching must be one of {', '.join(get_args(BatchingMode))}, not {self.batching!r}")
         if self.pipeline_depth > 2:
             raise ValueError(f"pipeline_depth must be 1 or 2, not {self.pipeline_depth}")
-        if self.executor_grace_us < 0:
-            raise ValueError(f"executor_grace_us must not be negative, is {self.executor_grace_us}")
+        for name in ("executor_grace_us", "tbt_target_us"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} must not be negative, is {getattr(self, name)}")

@@ -1,4 +1,7 @@
-"""The step-time estimate: how long a step of so many tokens will take. Integers only, so that replays agree."""
+"""The step-time estimate: how long a step of so many tokens may take before it is late, by size alone.
+
+What a step is expected to cost, as budgets are chosen by it, is step_cost. Integers only, so that replays agree.
+"""
 
 from dataclasses import dataclass
 
@@ -32,7 +35,10 @@ class StepTime:
         self._seen: dict[int, _Seen] = {}
 
     def observe(self, num_tokens: int, step_us: int) -> None:
-        self._seen.setdefault(_size(num_tokens), _Seen()).add(num_tokens, step_us)
+        size = _size(num_tokens)
+        if size not in self._seen:
+            self._seen[size] = _Seen()
+        self._seen[size].add(num_tokens, step_us)
 
     def predict_us(self, num_tokens: int) -> int:
         """0 before anything was measured. Never less than a smaller step; one smaller than any seen takes as long."""
@@ -52,9 +58,9 @@ class StepTime:
     def longest_us(self, num_tokens: int) -> int:
         """The same, but a step larger than any seen as long as if all cost were per token: what it may take at worst."""
         size = _size(num_tokens)
-        predicted_us = self.predict_us(num_tokens)
         if size in self._seen:
-            return predicted_us
+            return self._seen[size].mean_us
+        predicted_us = self.predict_us(num_tokens)
         smaller, larger = self._neighbours(size)
         if smaller is None or larger:
             return predicted_us

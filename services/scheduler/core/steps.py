@@ -31,7 +31,7 @@ class Steps:
         session, running = self._session, self._running
         session.num_plans += 1
         self._lifecycle.num_steps += 1
-        predicted_us = self._progress.step_time.predict_us(draft.num_tokens)
+        predicted_us = self._progress.cost.predict_us(draft.num_tokens, draft.num_context_tokens)
         started, paused = running.tell()
         time_limit_us = self._progress.time_limit_us(draft.num_tokens)
         plan = draft.seal(
@@ -41,11 +41,11 @@ class Steps:
             paused=paused,
             time_limit_ms=time_limit_us // 1000,
         )
-        session.flights.append(self._take_off(draft, session.num_plans))
+        session.flights.append(self._take_off(draft, session.num_plans, predicted_us))
         running.advance()
         return plan, self._record(draft, predicted_us)
 
-    def _take_off(self, draft: Draft, plan: int) -> Flight:
+    def _take_off(self, draft: Draft, plan: int, predicted_us: int) -> Flight:
         running = self._running
         draws, generations = running.decoding, running.decoding_generations
         if draft.drawing:
@@ -61,6 +61,8 @@ class Steps:
             draws=draws,
             generations=generations,
             chunks=tuple(draft.chunks),
+            num_context_tokens=draft.num_context_tokens,
+            predicted_us=predicted_us,
         )
 
     def _record(self, draft: Draft, predicted_us: int) -> StepRecord:
@@ -88,6 +90,8 @@ class Steps:
             forward_us=newest.forward_us if newest else 0,
             sample_us=newest.sample_us if newest else 0,
             predicted_us=predicted_us,
+            prediction_error_us=self._progress.cost.error_us,
+            tbt_target_us=draft.tbt_target_us,
             useful_slots=draft.num_decodes + len(draft.chunks),
             held_slots=draft.num_held,
         )
@@ -102,7 +106,7 @@ class Steps:
         answer = self._reader.read(result, flights[0] if flights else None)
         flight = flights.popleft()
         self._lifecycle.newest_result = result
-        self._progress.step_ended(flight.num_tokens, result.step_us, at_us)
+        self._progress.step_ended(flight, result.step_us, at_us)
         self._bill(flight, result.step_us)
         lengths = self._running.columns.append_tokens(answer.slots, answer.tokens)
         self._note_chunks(flight, at_us)

@@ -1,11 +1,13 @@
 from collections import Counter
 
 from services.scheduler.core.batching import ContinuousBatching
+from services.scheduler.core.pace import Pace
 from services.scheduler.core.planner import Planner
 from services.scheduler.core.queue import WaitingQueue
 from services.scheduler.core.quota import Quotas
 from services.scheduler.core.session import Session
 from services.scheduler.core.settings import CoreSettings
+from services.scheduler.core.step_cost import StepCost
 from tests.unit.scheduler.core.helpers import capacity, sequence
 
 
@@ -17,7 +19,10 @@ class Desk:
         self.session = Session(1, capacity(num_blocks=num_blocks), CoreSettings(**settings), self.quotas)
         self.queue = WaitingQueue(max_requests=99, max_tokens=10**6)
         batching = ContinuousBatching(self.session.running, self.queue)
-        self.planner = Planner(self.session, self.queue, self.quotas, batching)
+        self.cost = StepCost()
+        budget, target_us = self.session.token_budget, settings.get("tbt_target_us", 0)
+        pace = Pace(self.session.running, self.cost, token_budget=budget, target_us=target_us)
+        self.planner = Planner(self.session, self.queue, self.quotas, batching, pace)
 
     def join(self, serial: int, **fields):
         made = sequence(serial, **fields)
@@ -75,3 +80,17 @@ def test_a_preempted_sequence_stands_at_the_front_with_nothing_held():
 def test_a_plan_is_only_made_of_what_there_is_to_compute():
     """With nothing waiting and nobody running there is no draft."""
     assert Desk().planner.draft(0) is None
+
+
+def test_a_prompt_beside_decodes_gets_what_the_target_leaves():
+    """At 100 us a token and a target of 5 ms, at most 49 tokens beside one decode; alone it has the whole budget."""
+    desk = Desk(token_budget=300, tbt_target_us=5000)
+    for num_tokens in (1, 10, 200):
+        desk.cost.observe(num_tokens, 100, 100 * num_tokens, predicted_us=0)
+    desk.join(1, prompt=300, max_tokens=20)
+    assert desk.chunks() == [(1, 0, 300)]
+    desk.join(2, prompt=200, max_tokens=20)
+    draft = desk.planner.draft(0)
+    assert (draft.num_decodes, draft.tbt_target_us) == (1, 5000)
+    assert 40 <= draft.num_prefill_tokens <= 49
+    assert draft.num_context_tokens == 301 + draft.num_prefill_tokens

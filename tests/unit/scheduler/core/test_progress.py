@@ -7,9 +7,14 @@ from services.scheduler.core.settings import CoreSettings
 from tests.unit.scheduler.core.helpers import sequence
 
 
+def flight(num_tokens: int) -> Flight:
+    nobody = np.empty(0, np.intp)
+    return Flight(1, 1, 0, 0, num_tokens, nobody, nobody, np.empty(0, np.int32), ())
+
+
 def progress(step_us: int = 1000) -> Progress:
     made = Progress(CoreSettings(token_budget=100))
-    made.step_ended(100, step_us, at_us=10_000_000)
+    made.step_ended(flight(100), step_us, at_us=10_000_000)
     return made
 
 
@@ -21,17 +26,12 @@ def test_progress_is_recent_for_two_seconds_or_five_steps():
     assert not progress(1_000_000).is_recent(15_000_001, None)
 
 
-def flight(num_tokens: int) -> Flight:
-    nobody = np.empty(0, np.intp)
-    return Flight(1, 1, 0, 0, num_tokens, nobody, nobody, np.empty(0, np.int32), ())
-
-
 def test_a_decode_is_late_by_its_own_prediction():
     """After decodes of 50 ms a hung decode is late after 2 s, whatever a step of the full budget might take."""
     made = Progress(CoreSettings(token_budget=512))
     for _ in range(20):
-        made.step_ended(1, 50_000, at_us=0)
-    made.step_ended(512, 3_000_000, at_us=0)
+        made.step_ended(flight(1), 50_000, at_us=0)
+    made.step_ended(flight(512), 3_000_000, at_us=0)
     assert made.predicted_us(flight(1)) == 50_000
     assert made.is_recent(2_000_000, flight(1))
     assert not made.is_recent(2_000_001, flight(1))
@@ -43,7 +43,7 @@ def test_decodes_alone_inflate_no_promise():
     """A full step of unknown length is late within 10 s, a plan hung within 120 s, and a retry delay stays short."""
     made = Progress(CoreSettings(token_budget=512))
     for _ in range(20):
-        made.step_ended(1, 50_000, at_us=0)
+        made.step_ended(flight(1), 50_000, at_us=0)
     assert not made.is_recent(10_000_000, flight(512))
     assert made.time_limit_us(1) == 10_000_000
     assert made.time_limit_us(512) == 120_000_000

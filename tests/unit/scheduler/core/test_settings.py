@@ -23,6 +23,8 @@ def test_bad_grace_and_depth_are_refused():
     """A negative grace and a depth that is not built are no settings."""
     with pytest.raises(ValueError, match="executor_grace_us"):
         CoreSettings(executor_grace_us=-1)
+    with pytest.raises(ValueError, match="tbt_target_us"):
+        CoreSettings(tbt_target_us=-1)
     with pytest.raises(ValueError, match="pipeline_depth"):
         CoreSettings(pipeline_depth=3)
 
