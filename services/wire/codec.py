@@ -5,11 +5,10 @@ A message class is bound to the protobuf message of the same name; fields are ma
 """
 
 import dataclasses
-import types
 import typing
 from collections.abc import Callable
+from dataclasses import dataclass
 from enum import IntEnum
-from functools import cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -18,13 +17,23 @@ from google.protobuf.message import Message as Proto
 from headway.internal.v1 import execution_pb2, scheduling_pb2
 
 from services.wire import event_log, execution, scheduling
-from services.wire.message import FLOAT32, INT32, InvalidMessage, Message
+from services.wire.message import FLOAT32, INT32, InvalidMessage, Message, no_floats, no_ints
 
 M = TypeVar("M", bound=Message)
-Put = Callable[[Any, Any], None]  # (value, protobuf message): writes the field
-Get = Callable[[Any], Any]  # protobuf message: reads the field
+Put = Callable[[Any, Any], None]  # (value, protobuf message): writes the field, or the whole message
+Get = Callable[[Any], Any]  # protobuf message: reads the field, or the whole message
 
-_FIELDS: dict[type[Any], tuple[tuple[str, Put, Get], ...]] = {}
+
+@dataclass(frozen=True, slots=True)
+class _Coder:
+    """How the messages of one class are written and read."""
+
+    proto: Callable[[], Any]
+    put: Put
+    get: Get
+
+
+_CODERS: dict[type[Any], _Coder] = {}
 
 
 def encode(value: Message) -> bytes:
@@ -34,7 +43,7 @@ def encode(value: Message) -> bytes:
 
 def decode(kind: type[M], data: bytes) -> M:
     """The message of class `kind` in `data`. Raises `InvalidMessage` for bytes that are none."""
-    proto = _proto_class(kind)()
+    proto = _coder(kind).proto()
     try:
         proto.ParseFromString(data)
     except DecodeError:
@@ -44,77 +53,68 @@ def decode(kind: type[M], data: bytes) -> M:
 
 def to_proto(value: Message) -> Any:
     """`value` as the generated protobuf message of its name."""
-    proto = _proto_class(type(value))()
-    _fill(value, proto)
+    coder = _coder(type(value))
+    proto = coder.proto()
+    coder.put(value, proto)
     return proto
 
 
 def from_proto(kind: type[M], proto: Proto) -> M:
     """The message of class `kind` in a parsed protobuf message. Raises `InvalidMessage`."""
     try:
-        return kind(**{name: get(proto) for name, _, get in _fields(kind)})
+        return typing.cast(M, _coder(kind).get(proto))
     except (ValueError, TypeError, OverflowError) as error:
         raise InvalidMessage(f"{kind.__name__}: {error}") from None
 
 
-def _fill(value: Message, proto: Any) -> None:
-    for name, put, _ in _fields(type(value)):
-        put(getattr(value, name), proto)
+def _coder(kind: type[Any]) -> _Coder:
+    return _CODERS.get(kind) or _CODERS.setdefault(kind, _make_coder(kind))
 
 
-def _proto_class(kind: type[Message]) -> Callable[[], Any]:
-    proto = getattr(execution_pb2, kind.__name__, None) or getattr(scheduling_pb2, kind.__name__)
-    return typing.cast(Callable[[], Any], proto)
+def _proto_class(kind: type[Message]) -> Any:
+    return getattr(execution_pb2, kind.__name__, None) or getattr(scheduling_pb2, kind.__name__)
 
 
-def _fields(kind: type[Message]) -> tuple[tuple[str, Put, Get], ...]:
-    fields = _FIELDS.get(kind)
-    if fields is None:
-        hints = typing.get_type_hints(kind)
-        names = [field.name for field in dataclasses.fields(kind)]  # type: ignore[arg-type]
-        fields = _FIELDS[kind] = tuple((name, *_field(name, hints[name])) for name in names)
-    return fields
+def _make_coder(kind: type[Message]) -> _Coder:
+    """Two functions of straight code, as dataclasses have theirs: a step passes through a dozen of them."""
+    proto, hints = _proto_class(kind), typing.get_type_hints(kind)
+    known: dict[str, Any] = {"kind": kind}
+    puts, gets = ["def put(value, proto):", " pass"], ["def get(proto):", " return kind("]
+    for field in dataclasses.fields(kind):  # type: ignore[arg-type]
+        put, get = _field(field.name, hints[field.name], proto.DESCRIPTOR, known)
+        puts.append(f" {put}")
+        gets.append(f"  {field.name}={get},")
+    exec("\n".join([*puts, *gets, " )"]), known)  # noqa: S102 made of the field names of our own classes
+    return _Coder(proto, known["put"], known["get"])
 
 
-def _field(name: str, hint: Any) -> tuple[Put, Get]:
-    """How a field of type `hint` is written and read."""
+def _field(name: str, hint: Any, descriptor: Any, known: dict[str, Any]) -> tuple[str, str]:
+    """The statement that writes a field of type `hint`, and the expression that reads it; what they name is `known`."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin is np.ndarray:
-        return _column(name, FLOAT32 if np.float32 in typing.get_args(arguments[1]) else INT32)
+        return _column(name, FLOAT32 if np.float32 in typing.get_args(arguments[1]) else INT32, known)
+    if origin is None and not issubclass(hint, Message):
+        known[hint.__name__] = hint
+        return f"proto.{name} = value.{name}", f"{hint.__name__}(proto.{name})" if issubclass(
+            hint, IntEnum
+        ) else f"proto.{name}"
     if origin is tuple:
-        return _repeated(name, arguments[0])
-    if origin in (types.UnionType, typing.Union):
+        put, get = _repeated(name, arguments[0])
+    elif origin is None:
+        put, get = _nested(name, hint, optional=False)
+    else:
         kinds = [argument for argument in arguments if argument is not type(None)]
-        return _oneof(name, kinds) if len(kinds) > 1 else _nested(name, kinds[0], optional=True)
-    if isinstance(hint, type) and issubclass(hint, Message):
-        return _nested(name, hint, optional=False)
-    return _scalar(name, hint)
+        oneof = len(kinds) > 1
+        put, get = _oneof(name, kinds, descriptor) if oneof else _nested(name, kinds[0], optional=True)
+    known[f"put_{name}"], known[f"get_{name}"] = put, get
+    return f"put_{name}(value.{name}, proto)", f"get_{name}(proto)"
 
 
-def _scalar(name: str, kind: type[Any]) -> tuple[Put, Get]:
-    def put(value: Any, proto: Any) -> None:
-        setattr(proto, name, value)
-
-    def get(proto: Any) -> Any:
-        value = getattr(proto, name)
-        return kind(value) if issubclass(kind, IntEnum) else value
-
-    return put, get
-
-
-def _column(name: str, dtype: np.dtype[Any]) -> tuple[Put, Get]:
-    empty = np.empty(0, dtype)
-    empty.flags.writeable = False
-
-    def put(value: Any, proto: Any) -> None:
-        if value.size:
-            setattr(proto, name, value.astype(dtype, copy=False).tobytes())
-
-    def get(proto: Any) -> Any:
-        data = getattr(proto, name)
-        return np.frombuffer(data, dtype) if data else empty
-
-    return put, get
+def _column(name: str, dtype: np.dtype[Any], known: dict[str, Any]) -> tuple[str, str]:
+    kind = "FLOAT32" if dtype is FLOAT32 else "INT32"
+    known |= {"frombuffer": np.frombuffer, kind: dtype, f"NO_{kind}": no_floats() if dtype is FLOAT32 else no_ints()}
+    put = f"if value.{name}.size: proto.{name} = value.{name}.astype({kind}, copy=False).tobytes()"
+    return put, f"frombuffer(data, {kind}) if (data := proto.{name}) else NO_{kind}"
 
 
 def _repeated(name: str, kind: type[Any]) -> tuple[Put, Get]:
@@ -122,9 +122,10 @@ def _repeated(name: str, kind: type[Any]) -> tuple[Put, Get]:
         return (lambda value, proto: getattr(proto, name).extend(value)), (lambda proto: tuple(getattr(proto, name)))
 
     def put(value: Any, proto: Any) -> None:
-        rows = getattr(proto, name)
-        for item in value:
-            _fill(item, rows.add())
+        if value:
+            rows, put_row = getattr(proto, name), _coder(kind).put
+            for item in value:
+                put_row(item, rows.add())
 
     def get(proto: Any) -> Any:
         return tuple(from_proto(kind, row) for row in getattr(proto, name))
@@ -137,7 +138,7 @@ def _nested(name: str, kind: type[Message], *, optional: bool) -> tuple[Put, Get
         if value is not None:
             field = getattr(proto, name)
             field.SetInParent()
-            _fill(value, field)
+            _coder(kind).put(value, field)
 
     def get(proto: Any) -> Any:
         if optional and not proto.HasField(name):
@@ -147,25 +148,22 @@ def _nested(name: str, kind: type[Message], *, optional: bool) -> tuple[Put, Get
     return put, get
 
 
-def _oneof(name: str, kinds: list[type[Message]]) -> tuple[Put, Get]:
+def _oneof(name: str, kinds: list[type[Message]], descriptor: Any) -> tuple[Put, Get]:
     """The member of the oneof `name` whose protobuf type has the name of the message's class."""
-    by_name = {kind.__name__: kind for kind in kinds}
-
-    @cache
-    def members(descriptor: Any) -> dict[str, str]:
-        return {field.message_type.name: field.name for field in descriptor.oneofs_by_name[name].fields}
+    members = {field.message_type.name: field.name for field in descriptor.oneofs_by_name[name].fields}
+    member_of = {kind: members[kind.__name__] for kind in kinds}
+    kind_of = {member: kind for kind, member in member_of.items()}
 
     def put(value: Any, proto: Any) -> None:
-        field = getattr(proto, members(proto.DESCRIPTOR)[type(value).__name__])
+        field = getattr(proto, member_of[type(value)])
         field.SetInParent()
-        _fill(value, field)
+        _coder(type(value)).put(value, field)
 
     def get(proto: Any) -> Any:
         which = proto.WhichOneof(name)
         if which is None:
             raise InvalidMessage("a frame without a body")
-        member = getattr(proto, which)
-        return from_proto(by_name[member.DESCRIPTOR.name], member)
+        return from_proto(kind_of[which], getattr(proto, which))
 
     return put, get
 

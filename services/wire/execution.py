@@ -11,6 +11,7 @@ from services.wire.message import (
     no_floats,
     no_ints,
     require,
+    total,
 )
 
 PROTOCOL = 1
@@ -194,7 +195,7 @@ class LogprobRows(Message):
         rows = len(self.slots)
         same = all(len(column) == rows for column in (self.positions, self.chosen, self.ranks, self.top_counts))
         require(same, "logprob columns differ in length")
-        require(len(self.top_ids) == len(self.top_logprobs) == int(self.top_counts.sum()), "top logprobs miss rows")
+        require(len(self.top_ids) == len(self.top_logprobs) == total(self.top_counts), "top logprobs miss rows")
 
 
 @message
@@ -214,7 +215,7 @@ class StepResult(Message):
 
     def __post_init__(self) -> None:
         require(len(self.slots) == len(self.counts), "result columns differ in length")
-        require(int(self.counts.sum()) == len(self.tokens), "counts do not add up to the tokens")
+        require(total(self.counts) == len(self.tokens), "counts do not add up to the tokens")
 
 
 @message

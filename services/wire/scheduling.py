@@ -4,7 +4,7 @@ from dataclasses import field
 from enum import IntEnum
 
 from services.wire.execution import PROTOCOL, LogprobRows, ModelCard, RequestKind, Sampling
-from services.wire.message import Int32Column, Message, message, no_ints, require
+from services.wire.message import Int32Column, Message, message, no_ints, require, total
 
 HASH_BYTES = 16
 
@@ -88,7 +88,7 @@ class StepTokens(Message):
 
     def __post_init__(self) -> None:
         require(len(self.handles) == len(self.counts), "token columns differ in length")
-        require(int(self.counts.sum()) == len(self.tokens), "counts do not add up to the tokens")
+        require(total(self.counts) == len(self.tokens), "counts do not add up to the tokens")
 
 
 class FinishCause(IntEnum):
