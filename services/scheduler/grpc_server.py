@@ -7,6 +7,7 @@ from concurrent.futures import Future
 
 import grpc
 import grpc.aio
+import uvloop
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from services.runtime.lifecycle import BadSetting
@@ -40,7 +41,7 @@ class GrpcServer:
     def __init__(self, listen: str, inbox: Inbox[Command], backlog_limit_bytes: int) -> None:
         self._listen = listen
         self._inbox = inbox
-        self._loop = asyncio.new_event_loop()
+        self._loop = uvloop.new_event_loop()
         self.hub = Hub(self._loop, backlog_limit_bytes)
         self._ended = asyncio.Event()
         self._grace_s = 0.0
