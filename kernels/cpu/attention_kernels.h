@@ -84,22 +84,36 @@ using Columns = std::integral_constant<int, COUNT>;
 struct Strip {
   int32_t position[kStripRows];
   float best[16], total[16];
-  float* queries;   // [head_dim / kPack][rows] words
+  float* queries;   // [rows][kMaxHeadDim / kPack] words: a stride that the compiler knows
   float* weighted;  // [rows][head_dim]
 };
 
-// What a partition looks like to one kv head.
+// What a partition looks like to one kv head. Places after its last block repeat that block.
 struct Partition {
-  int32_t first_key;
+  int32_t first_key, blocks;
   const char* keys[kPartitionBlocks];
   const char* values[kPartitionBlocks];
+
+  Partition(const Shape& shape, const KvLayer& kv, const Sequence& sequence, int32_t kv_head, int32_t first_key,
+            int32_t last_key)
+      : first_key(first_key) {
+    const int64_t block_bytes = int64_t{kBlockSize} * shape.head_dim * (shape.kv_is_bf16 ? 2 : 4);
+    const int32_t first_block = first_key / kBlockSize;
+    blocks = std::min(kPartitionBlocks, last_key / kBlockSize - first_block + 1);
+    for (int32_t b = 0; b < kPartitionBlocks; b++) {
+      const int64_t block = sequence.blocks[first_block + std::min(b, blocks - 1)];
+      const int64_t begin = (block * shape.kv_heads + kv_head) * block_bytes;
+      keys[b] = static_cast<const char*>(kv.keys) + begin;
+      values[b] = static_cast<const char*>(kv.values) + begin;
+    }
+  }
 };
 
-// Scores of ROWS rows and the keys of COLUMNS blocks. With few rows the cache's bytes are what takes time: then the
-// blocks' values, which stand elsewhere in memory, are fetched meanwhile. (Not inlined: where this loop shares its
-// registers with its caller, its pointers go to the stack.)
+// Scores of ROWS rows and the keys of COLUMNS blocks. With few rows the cache's bytes are what takes time: then those
+// that are needed next are fetched meanwhile, from `ahead`, into the second cache, which waits for more of them at a time
+// than the first. (Not inlined: where this loop shares its registers with its caller, its pointers go to the stack.)
 template <class Format, int ROWS, int COLUMNS>
-[[gnu::noinline]] void score_blocks(const char* const* blocks, const char* const* values, const float* queries,
+[[gnu::noinline]] void score_blocks(const char* const* blocks, const char* const* ahead, const float* queries,
                                     int steps, float* scores) {
   F16 acc[ROWS][COLUMNS];
   for_tile<ROWS, COLUMNS>([&](int r, int c) { acc[r][c] = zero(); });
@@ -107,25 +121,37 @@ template <class Format, int ROWS, int COLUMNS>
     typename Format::Vector keys[COLUMNS];
     for (int c = 0; c < COLUMNS; c++) keys[c] = Format::vector(blocks[c] + step * kVectorBytes);
     if (ROWS <= kFewRows)
-      for (int c = 0; c < COLUMNS; c++) prefetch(values[c] + step * kVectorBytes);
-    const float* words = queries + step * ROWS;
-    for_tile<ROWS, COLUMNS>([&](int r, int c) { acc[r][c] = Format::dot(acc[r][c], keys[c], words + r); });
+      for (int c = 0; c < COLUMNS; c++) prefetch_far(ahead[c] + step * kVectorBytes);
+    for_tile<ROWS, COLUMNS>([&](int r, int c) {
+      acc[r][c] = Format::dot(acc[r][c], keys[c], queries + r * (kMaxHeadDim / Format::kPack) + step);
+    });
   }
   for_tile<ROWS, COLUMNS>([&](int r, int c) { store(scores + r * kPartition + c * 16, acc[r][c]); });
 }
 
+// Of the values that one word of weights meets.
+inline int word_bytes(const Shape& shape) { return shape.head_dim / 16 * kVectorBytes; }
+
+// Fetches the bytes [first, last) of the blocks [begin, end).
+inline void fetch(const char* const* blocks, int begin, int end, int first, int last) {
+  for (int b = begin; b < end; b++)
+    for (int i = first; i < last; i += kVectorBytes) prefetch_far(blocks[b] + i);
+}
+
 template <class Format, int ROWS>
-inline void score(const Partition& partition, int blocks, const Shape& shape, const Strip& strip, float* scores) {
+inline void score(const Shape& shape, const Partition& partition, const Partition& ahead, int blocks, const Strip& strip,
+                  float* scores) {
   constexpr int kColumns = columns_of(ROWS);
   const int steps = shape.head_dim / Format::kPack;
   int b = 0;
   auto score_from = [&](auto columns) {
-    score_blocks<Format, ROWS, columns()>(partition.keys + b, partition.values + b, strip.queries, steps,
+    score_blocks<Format, ROWS, columns()>(partition.keys + b, ahead.keys + b, strip.queries, steps,
                                           scores + b * kBlockSize);
     b += columns();
   };
   while (b + kColumns <= blocks) score_from(Columns<kColumns>());
   while (b < blocks) score_from(Columns<1>());
+  if (ROWS <= kFewRows) fetch(ahead.keys, b, ahead.blocks, 0, steps * kVectorBytes);
 }
 
 // The largest of a row's first `count` scores.
@@ -155,20 +181,24 @@ inline float weigh(const float* scores, float best, int count, int blocks, float
   return sum(total);
 }
 
-// Scores become weights; `decay` is what the sums so far are to be multiplied with.
+// Scores become weights; `decay` is what the sums so far are to be multiplied with. So that memory is not idle meanwhile,
+// each of a few rows fetches one word of the values ahead.
 template <class Format, int ROWS>
-inline void soften(int first_key, int blocks, Strip& strip, const float* scores, float* weights, float* decay) {
+inline void soften(const Shape& shape, const Partition& partition, const Partition& ahead, int blocks, Strip& strip,
+                   const float* scores, float* weights, float* decay) {
   constexpr int kRowWords = kPartition / Format::kPack;
   float best[16] = {}, total[16] = {};
   int count[ROWS];
   for (int r = 0; r < ROWS; r++) {
-    count[r] = std::min(kPartition, strip.position[r] + 1 - first_key);
+    count[r] = std::min(kPartition, strip.position[r] + 1 - partition.first_key);
     best[r] = strip.best[r];
     if (const float here = best_score(scores + r * kPartition, count[r]); !(here <= best[r])) best[r] = here;
   }
   const F16 decays = exp(sub(load(strip.best), load(best)));
-  for (int r = 0; r < ROWS; r++)
+  for (int r = 0; r < ROWS; r++) {
+    if (ROWS <= kFewRows) fetch(ahead.values, 0, blocks, r * word_bytes(shape), (r + 1) * word_bytes(shape));
     total[r] = weigh<Format>(scores + r * kPartition, best[r], count[r], blocks, weights + r * kRowWords);
+  }
   store(strip.total, fma(load(strip.total), decays, load(total)));
   store(strip.best, load(best));
   store(decay, decays);
@@ -177,18 +207,21 @@ inline void soften(int first_key, int blocks, Strip& strip, const float* scores,
 // weighted = weighted * decay + weights * values, of ROWS rows and COLUMNS vectors of head_dim. It ends with the last
 // row's last key, so that what lies after that is met at most by the zero that fills a word.
 template <class Format, int ROWS, int COLUMNS>
-[[gnu::noinline]] void add_values(const Partition& partition, int words, int head_dim, int column,
-                                  const float* weights, const float* decay, float* weighted) {
+[[gnu::noinline]] void add_values(const Partition& partition, const Partition& ahead, const Shape& shape, int words,
+                                  int column, const float* weights, const float* decay, float* weighted) {
   constexpr int kWords = kBlockSize / Format::kPack, kRowWords = kPartition / Format::kPack;
+  const int head_dim = shape.head_dim, bytes = word_bytes(shape);
   F16 acc[ROWS][COLUMNS];
   auto at = [&](int r, int c) { return weighted + r * head_dim + (column + c) * 16; };
   for_tile<ROWS, COLUMNS>([&](int r, int c) { acc[r][c] = mul(load(at(r, c)), set1(decay[r])); });
-  const int token_bytes = head_dim / 16 * kVectorBytes;
   for (int b = 0; words > 0; b++, words -= kWords) {
     const char* tokens = partition.values[b] + column * kVectorBytes;
-    for (int word = 0; word < std::min(words, kWords); word++, tokens += token_bytes, weights++) {
+    const char* tokens_ahead = ahead.values[b] + column * kVectorBytes;
+    for (int word = 0; word < std::min(words, kWords); word++, tokens += bytes, weights++) {
       typename Format::Vector values[COLUMNS];
       for (int c = 0; c < COLUMNS; c++) values[c] = Format::vector(tokens + c * kVectorBytes);
+      if (ROWS <= kFewRows && word >= ROWS)
+        for (int c = 0; c < COLUMNS; c++) prefetch_far(tokens_ahead + word * bytes + c * kVectorBytes);
       for_tile<ROWS, COLUMNS>(
           [&](int r, int c) { acc[r][c] = Format::dot(acc[r][c], values[c], weights + r * kRowWords); });
     }
@@ -198,23 +231,25 @@ template <class Format, int ROWS, int COLUMNS>
 
 // One strip of ROWS rows through one partition.
 template <class Format, int ROWS>
-inline void attend_partition(const Shape& shape, const Partition& partition, Strip& strip, float* scores,
-                             float* weights) {
+inline void attend_partition(const Shape& shape, const Partition& partition, const Partition& ahead, Strip& strip,
+                             float* scores, float* weights) {
   constexpr int kColumns = columns_of(ROWS);
   const int keys = std::min(kPartition, strip.position[ROWS - 1] + 1 - partition.first_key);
   if (keys <= 0) return;
   const int blocks = (keys + kBlockSize - 1) / kBlockSize;
-  score<Format, ROWS>(partition, blocks, shape, strip, scores);
+  score<Format, ROWS>(shape, partition, ahead, blocks, strip, scores);
   float decay[16];
-  soften<Format, ROWS>(partition.first_key, blocks, strip, scores, weights, decay);
+  soften<Format, ROWS>(shape, partition, ahead, blocks, strip, scores, weights, decay);
   const int vectors = shape.head_dim / 16, words = (keys + Format::kPack - 1) / Format::kPack;
   int c = 0;
   auto add_from = [&](auto columns) {
-    add_values<Format, ROWS, columns()>(partition, words, shape.head_dim, c, weights, decay, strip.weighted);
+    add_values<Format, ROWS, columns()>(partition, ahead, shape, words, c, weights, decay, strip.weighted);
     c += columns();
   };
   while (c + kColumns <= vectors) add_from(Columns<kColumns>());
   while (c < vectors) add_from(Columns<1>());
+  if (ROWS <= kFewRows)
+    fetch(ahead.values, blocks, ahead.blocks, 0, kBlockSize / Format::kPack * word_bytes(shape));
 }
 
 // Calls run(integral constant of rows), rows from 1 to kStripRows.
@@ -234,35 +269,51 @@ constexpr int64_t kStripFloats = (sizeof(Strip) + kVectorBytes - 1) / kVectorByt
 inline int64_t attention_scratch(const Shape& shape) {
   const int64_t strips = strips_of(int64_t{query_tile(shape)} * group_of(shape));
   return kVectorBytes / sizeof(float) + 2 * kStripRows * kPartition +
-         strips * (kStripFloats + 2 * kStripRows * shape.head_dim);
+         strips * (kStripFloats + kStripRows * (kMaxHeadDim + shape.head_dim));
+}
+
+// What a task meets first.
+inline Partition first_partition(const Shape& shape, const KvLayer& kv, const AttentionTask& task) {
+  const Sequence& sequence = *task.sequence;
+  return Partition(shape, kv, sequence, task.kv_head, 0, sequence.start + task.query_end - 1);
 }
 
 // A tile of queries: at most query_tile(shape).
 template <class Format>
 struct Tile {
   const Shape& shape;
-  const KvLayer& kv;
   const Sequence& sequence;
   int32_t kv_head, query_begin, query_end;
   float *scores, *weights, *strips;
 
-  Tile(const Shape& shape, const KvLayer& kv, const Sequence& sequence, int32_t kv_head, int32_t query_begin,
-       int32_t query_end, float* scratch)
-      : shape(shape), kv(kv), sequence(sequence), kv_head(kv_head), query_begin(query_begin), query_end(query_end) {
+  Tile(const Shape& shape, const AttentionTask& task, float* scratch)
+      : shape(shape),
+        sequence(*task.sequence),
+        kv_head(task.kv_head),
+        query_begin(task.query_begin),
+        query_end(task.query_end) {
     const uintptr_t at = reinterpret_cast<uintptr_t>(scratch);
     scores = scratch + (-at % kVectorBytes) / sizeof(float);
     weights = scores + kStripRows * kPartition;
     strips = weights + kStripRows * kPartition;
   }
 
-  void run(const float* queries, int64_t q_stride, float* out) {
+  // `next`: what the thread computes after this; null where it is not known.
+  void run(const KvLayer& kv, const AttentionTask* next, const float* queries, int64_t q_stride, float* out) {
     for_strips([&](Strip& strip, int first_row, auto rows) { fill(strip, first_row, rows, queries, q_stride); });
     const int32_t last = sequence.start + query_end - 1;
-    for (int32_t first_key = 0; first_key <= last; first_key += kPartition) {
-      const Partition partition = partition_at(first_key, last);
+    Partition partition = first_partition(shape, kv, {&sequence, kv_head, query_begin, query_end});
+    for (;;) {
+      const int32_t next_key = partition.first_key + kPartition;
+      const bool is_last = next_key > last;
+      const Partition ahead = !is_last ? Partition(shape, kv, sequence, kv_head, next_key, last)
+                              : next   ? first_partition(shape, kv, *next)
+                                       : partition;
       for_strips([&](Strip& strip, int, auto rows) {
-        attend_partition<Format, decltype(rows)::value>(shape, partition, strip, scores, weights);
+        attend_partition<Format, decltype(rows)::value>(shape, partition, ahead, strip, scores, weights);
       });
+      if (is_last) break;
+      partition = ahead;
     }
     for_strips([&](Strip& strip, int first_row, auto rows) { finish(strip, first_row, rows, out); });
   }
@@ -275,7 +326,7 @@ struct Tile {
     for (int row = 0; row < rows; row += kStripRows) {
       Strip& strip = *reinterpret_cast<Strip*>(at);
       strip.queries = at + kStripFloats;
-      strip.weighted = strip.queries + kStripRows * shape.head_dim;
+      strip.weighted = strip.queries + kStripRows * kMaxHeadDim;
       at = strip.weighted + kStripRows * shape.head_dim;
       with_rows(std::min(kStripRows, rows - row), [&](auto strip_rows) { each(strip, row, strip_rows); });
     }
@@ -284,38 +335,20 @@ struct Tile {
   int32_t query_of(int row) const { return query_begin + row / group_of(shape); }
   int32_t head_of(int row) const { return kv_head * group_of(shape) + row % group_of(shape); }
 
-  // Scaled queries, their words side by side; empty sums.
+  // Scaled queries; empty sums.
   template <int ROWS>
   void fill(Strip& strip, int first_row, std::integral_constant<int, ROWS>, const float* queries, int64_t q_stride) {
     const F16 scale = set1(1.0f / std::sqrt(static_cast<float>(shape.head_dim)));
-    constexpr int kWords = 16 / Format::kPack;
     for (int r = 0; r < ROWS; r++) {
       strip.position[r] = sequence.start + query_of(first_row + r);
       const float* query = queries + (sequence.first_row + query_of(first_row + r)) * q_stride +
                            int64_t{head_of(first_row + r)} * shape.head_dim;
-      for (int d = 0; d < shape.head_dim; d += 16) {
-        float words[kWords];
-        Format::put(words, mul(load(query + d), scale));
-        for (int i = 0; i < kWords; i++) memcpy(strip.queries + (d / Format::kPack + i) * ROWS + r, words + i, 4);
-      }
+      float* words = strip.queries + r * (kMaxHeadDim / Format::kPack);
+      for (int d = 0; d < shape.head_dim; d += 16) Format::put(words + d / Format::kPack, mul(load(query + d), scale));
     }
     store(strip.best, set1(-INFINITY));
     store(strip.total, zero());
     for (int i = 0; i < ROWS * shape.head_dim; i += 16) store(strip.weighted + i, zero());
-  }
-
-  Partition partition_at(int32_t first_key, int32_t last_key) const {
-    const int64_t block_bytes = int64_t{kBlockSize} * shape.head_dim * 4 / Format::kPack;
-    Partition partition;
-    partition.first_key = first_key;
-    const int32_t first_block = first_key / kBlockSize;
-    for (int32_t b = 0; b < kPartitionBlocks && first_block + b <= last_key / kBlockSize; b++) {
-      const int64_t block = sequence.blocks[first_block + b];
-      const int64_t begin = (block * shape.kv_heads + kv_head) * block_bytes;
-      partition.keys[b] = static_cast<const char*>(kv.keys) + begin;
-      partition.values[b] = static_cast<const char*>(kv.values) + begin;
-    }
-    return partition;
   }
 
   template <int ROWS>
@@ -332,18 +365,14 @@ struct Tile {
 };
 
 template <class Format>
-inline void attend(const Shape& shape, const KvLayer& kv, const Sequence& sequence, int32_t kv_head,
-                   int32_t query_begin, int32_t query_end, const float* queries, int64_t q_stride, float* out,
-                   float* scratch) {
-  const int32_t tile = query_tile(shape);
-  for (int32_t begin = query_begin; begin < query_end; begin += tile)
-    Tile<Format>(shape, kv, sequence, kv_head, begin, std::min(begin + tile, query_end), scratch)
-        .run(queries, q_stride, out);
+inline void attend(const Shape& shape, const KvLayer& kv, const AttentionTask* tasks, int64_t count,
+                   const float* queries, int64_t q_stride, float* out, float* scratch) {
+  for (int64_t i = 0; i < count; i++)
+    Tile<Format>(shape, tasks[i], scratch).run(kv, i + 1 < count ? &tasks[i + 1] : nullptr, queries, q_stride, out);
 }
 
-inline void attention(const Shape& shape, const KvLayer& kv, const Sequence& sequence, int32_t kv_head,
-                      int32_t query_begin, int32_t query_end, const float* queries, int64_t q_stride, float* out,
-                      float* scratch) {
+inline void attention(const Shape& shape, const KvLayer& kv, const AttentionTask* tasks, int64_t count,
+                      const float* queries, int64_t q_stride, float* out, float* scratch) {
   auto run = shape.kv_is_bf16 ? attend<Bf16Format> : attend<Fp32Format>;
-  run(shape, kv, sequence, kv_head, query_begin, query_end, queries, q_stride, out, scratch);
+  run(shape, kv, tasks, count, queries, q_stride, out, scratch);
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "attention_tasks.h"
 #include "dispatch.h"
 #include "part.h"
 #include "pool.h"
@@ -33,20 +34,6 @@ std::vector<BlockRows> rows_by_block(const Batch& batch) {
     }
   }
   return groups;
-}
-
-struct AttentionTask {
-  int32_t sequence, kv_head, query_begin, query_end;
-};
-
-std::vector<AttentionTask> attention_tasks(const Shape& shape, const Batch& batch) {
-  std::vector<AttentionTask> tasks;
-  int32_t tile = ops().query_tile(shape);
-  for (int32_t s = 0; s < batch.num_sequences; s++)
-    for (int32_t begin = 0; begin < batch.sequences[s].count; begin += tile)
-      for (int32_t head = 0; head < shape.kv_heads; head++)
-        tasks.push_back({s, head, begin, std::min(begin + tile, batch.sequences[s].count)});
-  return tasks;
 }
 
 // What one thread's part of the rows is between two operations.
@@ -94,7 +81,7 @@ class Step {
         kv_width_(int64_t{c_.kv_heads} * c_.head_dim), qkv_width_(q_width_ + 2 * kv_width_), parts_(rows_),
         wanted_parts_(batch.num_wanted) {
     s_.resize(model, rows_, std::max(parts_.most_rows(), wanted_parts_.most_rows()));
-    tasks_ = attention_tasks(shape_, batch);
+    tasks_ = attention_tasks(ops(), shape_, batch.sequences, batch.num_sequences, ops().query_tile(shape_));
     groups_ = rows_by_block(batch);
   }
 
@@ -176,11 +163,8 @@ class Step {
         for (int64_t row = groups_[i].begin; row < groups_[i].end; row++) place(layer, kv, groups_[i].block, row);
     });
     parallel(static_cast<int64_t>(tasks_.size()), [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; i++) {
-        const AttentionTask& task = tasks_[i];
-        ops().attention(shape_, kv, batch_.sequences[task.sequence], task.kv_head, task.query_begin, task.query_end,
-                        s_.qkv.data(), qkv_width_, s_.attended.data(), workspace().attention.data());
-      }
+      ops().attention(shape_, kv, &tasks_[begin], end - begin, s_.qkv.data(), qkv_width_, s_.attended.data(),
+                      workspace().attention.data());
     });
   }
 

@@ -66,6 +66,12 @@ struct Sequence {
   const int32_t* blocks;  // its block table, long enough for start + count tokens
 };
 
+// Queries [query_begin, query_end) of a sequence, at most query_tile(shape), and all heads of one kv head.
+struct AttentionTask {
+  const Sequence* sequence;
+  int32_t kv_head, query_begin, query_end;
+};
+
 // ---- sampling
 
 // What chooses a row's token: services/executor/sampling.py defines it.
@@ -109,13 +115,12 @@ struct Ops {
   // is not finite there reaches the rows that see the token, and no other: see kv_kernels.h.
   void (*write_kv)(const Shape& shape, const KvLayer& kv, int32_t block, int32_t offset, const float* keys,
                    const float* values);
-  // One task of attention: queries [query_begin, query_end) of the sequence, all heads of one kv head.
+  // Attention of `count` tasks, one after the other: in this order the cache is read ahead.
   // queries: rows of q_stride floats, of which [heads * head_dim] are the queries; out: rows of heads * head_dim.
   // scratch: attention_scratch(shape) floats.
-  void (*attention)(const Shape& shape, const KvLayer& kv, const Sequence& sequence, int32_t kv_head,
-                    int32_t query_begin, int32_t query_end, const float* queries, int64_t q_stride, float* out,
-                    float* scratch);
-  int32_t (*query_tile)(const Shape& shape);  // how many queries one task should take
+  void (*attention)(const Shape& shape, const KvLayer& kv, const AttentionTask* tasks, int64_t count,
+                    const float* queries, int64_t q_stride, float* out, float* scratch);
+  int32_t (*query_tile)(const Shape& shape);  // how many queries a task takes at most
   int64_t (*attention_scratch)(const Shape& shape);
 
   // Per row: the index of the largest (the smallest of equals), or -1 where a value is not finite.

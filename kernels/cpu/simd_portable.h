@@ -236,6 +236,7 @@ inline F16 load_half(const uint16_t* p) {
   return r;
 }
 inline void prefetch(const void* p) { __builtin_prefetch(p); }
+inline void prefetch_far(const void* p) { __builtin_prefetch(p, 0, 2); }
 
 struct D8 {  // 8 doubles
   double lane[8];

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <vector>
 
+#include "attention_tasks.h"
 #include "dispatch.h"
 
 using namespace headway;
@@ -82,8 +83,9 @@ void check_attention(const Shape& shape, int32_t count) {
   }
   Floats scratch(static_cast<size_t>(ops().attention_scratch(shape)));
   const Sequence sequence{0, count, 0, table.data()};
-  for (int32_t head = 0; head < shape.kv_heads; head++)
-    ops().attention(shape, kv, sequence, head, 0, count, queries.data(), q_width, out.data(), scratch.data());
+  const auto tasks = attention_tasks(ops(), shape, &sequence, 1, count);
+  ops().attention(shape, kv, tasks.data(), static_cast<int64_t>(tasks.size()), queries.data(), q_width, out.data(),
+                  scratch.data());
   const size_t seen = out.size() - (count > 1 ? static_cast<size_t>(q_width) : 0);
   for (size_t i = 0; i < seen; i++) {
     if (std::isfinite(out[i])) continue;
