@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 from services.runtime.lifecycle import BadSetting
 from services.runtime.listen import check_listen
 from services.runtime.log_options import LogFormat, LogLevel
-from services.scheduler.core.settings import BatchingMode, CoreSettings
+from services.scheduler.core.settings import BatchingMode, CoreSettings, PolicyName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +40,8 @@ class SchedulerSettings:
     """The longest that a step is to take in which some decode, in microseconds; prompts get what it leaves. 0: no target."""
     prefix_cache: bool = True
     """Keep the KV blocks of prompts that have been computed, for later ones that begin alike."""
+    policy: PolicyName = "fcfs"
+    """Who is next of those that wait, and who gives way when KV blocks run out. fcfs: in the order of arrival."""
     batching: BatchingMode = "continuous"
     """static: no request joins a batch before all of it have ended. A baseline to measure against, not to serve with."""
     executor_heartbeat_timeout_s: float = 2.0

@@ -5,6 +5,7 @@ from services.scheduler.core.admission import Refusal
 from services.scheduler.core.alarms import Alarms
 from services.scheduler.core.bill import Overhead
 from services.scheduler.core.outbox import Outbox
+from services.scheduler.core.policies import policy_of
 from services.scheduler.core.queue import WaitingQueue
 from services.scheduler.core.quota import Quotas
 from services.scheduler.core.registry import Registry
@@ -32,7 +33,11 @@ class Lifecycle:
     def __init__(self, settings: CoreSettings) -> None:
         self.settings = settings
         self.registry = Registry()
-        self.queue = WaitingQueue(max_requests=settings.max_waiting_requests, max_tokens=settings.max_waiting_tokens)
+        self.queue = WaitingQueue(
+            max_requests=settings.max_waiting_requests,
+            max_tokens=settings.max_waiting_tokens,
+            policy=policy_of(settings),
+        )
         self.quotas = Quotas()
         self.alarms = Alarms()
         self.outbox = Outbox()
@@ -171,6 +176,7 @@ class Lifecycle:
         if sequence.is_running:
             assert self.session is not None
             self.session.vacate(sequence, State.ENDED, at_us, keep_blocks=keep_blocks)
+            self.queue.policy.release(sequence)
         else:
             self.queue.leave(sequence)
             sequence.move(State.ENDED)

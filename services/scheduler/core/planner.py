@@ -93,7 +93,7 @@ class Planner:
             sequences.sort(key=lambda sequence: sequence.order)
         for sequence in sequences:
             while sequence.is_running and not self._kv.pool.can_take(1):
-                self.preempt(preemption.victim(self._running), draft.at_us)
+                self.preempt(preemption.victim(self._running, self._queue.policy), draft.at_us)
                 draft.num_preempted += 1
             if sequence.is_running:
                 self._grow_one(draft, sequence)
@@ -110,6 +110,8 @@ class Planner:
         for sequence in self._running.prefilling if self._running.has_prefilling else ():
             if draft.left and (alone is None or sequence is alone):
                 self._chunk(draft, sequence)
+        if alone is None and draft.left and self._can_try_admission():
+            self._queue.policy.settle(self._running)
         tenants_at_quota: set[str] = set()
         while alone is None and draft.left and self._can_try_admission():
             waiting = self.batching.first(tenants_at_quota)
@@ -141,6 +143,7 @@ class Planner:
         if sequence.account.admitted_us < 0:
             sequence.account.admitted_us = draft.at_us
             sequence.account.cached_tokens = hit_tokens
+            self._queue.policy.admit(sequence, sequence.num_stored - hit_tokens)
         draft.admitted.append(self._session.occupy(sequence, hits, draft.at_us))
         return True
 

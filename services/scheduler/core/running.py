@@ -67,10 +67,6 @@ class Running:
     def is_full(self) -> bool:
         return not self._free_slots
 
-    @property
-    def newest(self) -> Sequence:
-        return next(reversed(self._by_order.values()))
-
     def known(self, sequence: Sequence) -> int:
         """Tokens known of it, running or not."""
         return int(self.columns.known[sequence.slot]) if sequence.is_running else sequence.num_stored

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 BatchingMode = Literal["continuous", "static"]
+PolicyName = Literal["fcfs"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +26,8 @@ class CoreSettings:
     tbt_target_us: int = 0
     """The longest that a step beside decodes is to take; prompts get what it leaves. 0: the whole token budget."""
     prefix_cache: bool = True
+    policy: PolicyName = "fcfs"
+    """Who is next of those that wait, and who gives way when blocks run out."""
     batching: BatchingMode = "continuous"
     """static: whole batches, released together; the baseline that continuous batching is measured against."""
 
@@ -40,8 +43,9 @@ class CoreSettings:
         ):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
-        if self.batching not in get_args(BatchingMode):
-            raise ValueError(f"batching must be one of {', '.join(get_args(BatchingMode))}, not {self.batching!r}")
+        for name, words in (("policy", get_args(PolicyName)), ("batching", get_args(BatchingMode))):
+            if getattr(self, name) not in words:
+                raise ValueError(f"{name} must be one of {', '.join(words)}, not {getattr(self, name)!r}")
         if self.pipeline_depth > 2:
             raise ValueError(f"pipeline_depth must be 1 or 2, not {self.pipeline_depth}")
         for name in ("executor_grace_us", "tbt_target_us"):

@@ -1,4 +1,5 @@
 from services.scheduler.core import preemption
+from services.scheduler.core.policies.fcfs import FirstCome
 from services.scheduler.core.running import Running
 from tests.unit.scheduler.core.helpers import sequence
 
@@ -15,7 +16,17 @@ def running() -> Running:
 def test_the_victim_is_the_newest():
     """Never one that is older than the one in need."""
     slots = running()
-    assert preemption.victim(slots).serial == 1
+    assert preemption.victim(slots, FirstCome()).serial == 1
+
+
+def test_one_that_has_given_way_is_spared():
+    """While there is another; so nobody gives way twice."""
+    slots = running()
+    newest = list(slots)[1]
+    newest.was_preempted = True
+    assert preemption.victim(slots, FirstCome()).serial == 0
+    next(iter(slots)).was_preempted = True
+    assert preemption.victim(slots, FirstCome()) is newest
 
 
 def test_a_newcomer_leaves_a_block_for_each_that_runs():

@@ -1,8 +1,12 @@
+import random
+
+from services.scheduler.core.policies.fcfs import FirstCome
 from services.scheduler.core.queue import WaitingQueue
+from services.scheduler.core.sequence import Sequence
 from tests.unit.scheduler.core.helpers import sequence
 
 
-def queue(**fields: int) -> WaitingQueue:
+def queue(**fields: object) -> WaitingQueue:
     return WaitingQueue(**{"max_requests": 2, "max_tokens": 100, **fields})
 
 
@@ -45,3 +49,61 @@ def test_the_first_of_other_tenants_is_found():
         waiting.join(sequence(serial, tenant=tenant))
     assert waiting.first({"a"}).serial == 2
     assert waiting.first({"a", "b"}) is None
+
+
+class Turns(FirstCome):
+    """Ranks by priority; tenants by a turn that a test moves."""
+
+    def __init__(self) -> None:
+        self.turns = {}
+
+    def rank(self, sequence: Sequence) -> int:
+        return sequence.submit.priority
+
+    def turn(self, sequence: Sequence, rank: int) -> int:
+        return self.turns.get(sequence.submit.tenant, rank)
+
+    def price(self, sequence: Sequence) -> int:
+        return 10 if self.turns else 0
+
+
+def test_a_policy_orders_those_of_a_tenant_and_the_tenants():
+    """Ranks within a line, turns between lines; the iteration goes on with what an admission costs."""
+    policy = Turns()
+    waiting = queue(max_requests=9, policy=policy)
+    policy.turns = {"a": 5, "b": 7}
+    for serial, (tenant, priority) in enumerate((("a", 3), ("a", 1), ("b", 2), ("a", 2))):
+        waiting.join(sequence(serial, tenant=tenant, priority=priority))
+    assert [each.serial for each in waiting] == [1, 2, 3, 0]
+
+
+def test_a_turn_that_has_moved_back_is_found_when_it_comes_up():
+    """Nothing is sorted again when it moves."""
+    policy = Turns()
+    waiting = queue(max_requests=9, policy=policy)
+    policy.turns = {"a": 1, "b": 2}
+    for serial, tenant in enumerate("aab"):
+        waiting.join(sequence(serial, tenant=tenant))
+    assert waiting.head.serial == 0
+    policy.turns["a"] = 3
+    assert waiting.head.serial == 2
+    assert waiting.first({"b"}).serial == 0
+    assert waiting.head.serial == 2
+    waiting.check_integrity()
+
+
+def test_the_head_is_always_the_first_of_the_order():
+    """Whoever joins, comes back, or leaves from anywhere; and no heap outgrows those that wait."""
+    rng = random.Random(5)
+    waiting, inside = queue(max_requests=10**6, policy=Turns()), []
+    for serial in range(4000):
+        if len(inside) < 30 and rng.random() < 0.6:
+            one = sequence(serial, prompt=1, tenant=rng.choice("abcd"), priority=rng.randrange(-50, 50))
+            (waiting.rejoin if rng.random() < 0.1 else waiting.join)(one)
+            inside.append(one)
+        elif inside:
+            leaver = waiting.head if rng.random() < 0.7 else rng.choice(inside)
+            waiting.leave(leaver)
+            inside.remove(leaver)
+        waiting.check_integrity()
+    assert len(waiting._turns) < 200
