@@ -41,7 +41,9 @@ class SchedulerSettings:
     prefix_cache: bool = True
     """Keep the KV blocks of prompts that have been computed, for later ones that begin alike."""
     policy: PolicyName = "fcfs"
-    """Who is next of those that wait, and who gives way when KV blocks run out. fcfs: in the order of arrival."""
+    """Who is next, and who gives way when KV blocks run out: by arrival, by priority, the tenant served least, or by deadline."""
+    priority_ageing_us: int = 1_000_000
+    """How long a wait a level of priority is worth, in microseconds, where policy is priority."""
     batching: BatchingMode = "continuous"
     """static: no request joins a batch before all of it have ended. A baseline to measure against, not to serve with."""
     executor_heartbeat_timeout_s: float = 2.0

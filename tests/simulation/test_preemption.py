@@ -69,3 +69,34 @@ def test_the_newest_gives_way():
     assert answers[0].finished.bill.recomputed_tokens == 0
     assert answers[2].finished.bill.recomputed_tokens > 0
     assert [answer.ended_us for answer in answers] == sorted(answer.ended_us for answer in answers)
+
+
+@pytest.mark.parametrize("policy", ["priority", "fair", "deadline"])
+@pytest.mark.parametrize("num_blocks", [12, 20])
+def test_under_any_policy_sequences_are_computed_at_most_twice(num_blocks: int, policy: str):
+    """Whoever the policy makes give way, nobody does it twice."""
+    engine = StrictEngine(num_blocks=num_blocks)
+    d = driver(engine, prefix_cache=False, policy=policy)
+    growth = num_blocks * 16 // 2
+    answers = [
+        d.submit(
+            tokens(20, seed), max_tokens=growth, seed=seed, sampling=ENDLESS, tenant="abc"[seed % 3], priority=-seed
+        )
+        for seed in range(8)
+    ]
+    d.run()
+    assert sum(record.preempted for record in d.records) > 0
+    assert all(is_right(answer) for answer in answers)
+    assert engine.num_computed <= 2 * ideal(answers)
+
+
+def test_the_lowest_priority_gives_way():
+    """Not the newest: the oldest is recomputed if it is the lowest."""
+    d = driver(StrictEngine(num_blocks=12), prefix_cache=False, policy="priority")
+    answers = [
+        d.submit(tokens(16, seed), max_tokens=130, seed=seed, sampling=ENDLESS, priority=3 - seed) for seed in range(3)
+    ]
+    d.run()
+    assert answers[0].finished.bill.recomputed_tokens > 0
+    assert answers[2].finished.bill.recomputed_tokens == 0
+    assert all(is_right(answer) for answer in answers)

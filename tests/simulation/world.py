@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
+from typing import get_args
 
-from services.scheduler.core.settings import CoreSettings
+from services.scheduler.core.settings import CoreSettings, PolicyName
 from services.scheduler.driver import Answer, Driver, Recorder
 from services.scheduler.recorder import Recorder as FileRecorder
 from services.wire.codec import encode
@@ -63,6 +64,8 @@ class World:
             pipeline_depth=rng.choice((1, 2)),
             prefix_cache=rng.random() < 0.8,
             tbt_target_us=rng.choice((0, STEP_US // 2, 2 * STEP_US)),
+            policy=rng.choice(get_args(PolicyName)),
+            priority_ageing_us=rng.choice((0, 5, 1000)) * STEP_US,
             batching=rng.choice(("continuous", "continuous", "static")),
         )
         self.engine = StrictEngine(
@@ -162,6 +165,8 @@ class World:
                 seed=seed,
                 router=rng.choice(sorted(self.routers)),
                 tenant=rng.choice("abc"),
+                tenant_weight=rng.choice((0.5, 1.0, 3.0)),
+                priority=rng.choice((0, 0, -3, 7, 1000)),
                 request_id=f"r{rng.randrange(30)}" if rng.random() < 0.2 else f"u{len(self.answers)}",
                 time_left_us=rng.choice((-1, -1, -1, 0, 5, 50)) * STEP_US if rng.random() < 0.3 else -1,
                 tenant_max_requests=rng.choice((0, 0, 6)),

@@ -41,4 +41,8 @@ class Alarms:
 def _is_kept(alarm: tuple[int, int, Sequence]) -> bool:
     """Whether its sequence lives and still has this moment."""
     at_us, _, sequence = alarm
-    return sequence.state is not State.ENDED and at_us in (sequence.deadline_us, sequence.grace_ends_us)
+    return sequence.state is not State.ENDED and at_us in _moments(sequence)
+
+
+def _moments(sequence: Sequence) -> tuple[int, int, int]:
+    return sequence.deadline_us, sequence.grace_ends_us, sequence.hopeless_us

@@ -56,8 +56,8 @@ class Core:
         self.settings = settings
         self.is_draining = False
         self._now_us = 0
-        self._lifecycle = Lifecycle(settings)
         self._progress = Progress(settings)
+        self._lifecycle = Lifecycle(settings, self._progress)
         self._intake = Intake(self._lifecycle, self._progress)
         self._planner: Planner | None = None
         self._steps: Steps | None = None

@@ -6,6 +6,7 @@ from services.scheduler.core.alarms import Alarms
 from services.scheduler.core.bill import Overhead
 from services.scheduler.core.outbox import Outbox
 from services.scheduler.core.policies import policy_of
+from services.scheduler.core.progress import Progress
 from services.scheduler.core.queue import WaitingQueue
 from services.scheduler.core.quota import Quotas
 from services.scheduler.core.registry import Registry
@@ -30,13 +31,14 @@ MODEL_CHANGED = Refusal(
 class Lifecycle:
     """Every collection that a sequence can be in, and the only code that moves it between them."""
 
-    def __init__(self, settings: CoreSettings) -> None:
+    def __init__(self, settings: CoreSettings, progress: Progress) -> None:
         self.settings = settings
+        self._progress = progress
         self.registry = Registry()
         self.queue = WaitingQueue(
             max_requests=settings.max_waiting_requests,
             max_tokens=settings.max_waiting_tokens,
-            policy=policy_of(settings),
+            policy=policy_of(settings, self._first_token_us),
         )
         self.quotas = Quotas()
         self.alarms = Alarms()
@@ -65,14 +67,28 @@ class Lifecycle:
         self._num_entered += 1
         self.registry.enter(sequence)
         self.quotas.enter(sequence)
+        self._set_deadline(sequence, at_us)
         self.queue.join(sequence)
-        if submit.time_left_us >= 0:
-            sequence.deadline_us = at_us + submit.time_left_us
-            self.alarms.set(sequence.deadline_us, sequence)
         if self.session is None:
             self._start_grace(sequence, at_us)
         if self.capacity:
             self.check_fit(sequence, at_us)
+        if sequence.is_waiting and 0 <= sequence.hopeless_us <= at_us:
+            self._reject_hopeless(sequence, at_us)
+
+    def _set_deadline(self, sequence: Sequence, at_us: int) -> None:
+        if sequence.submit.time_left_us >= 0:
+            sequence.deadline_us = at_us + sequence.submit.time_left_us
+            self.alarms.set(sequence.deadline_us, sequence)
+        sequence.hopeless_us = self.queue.policy.hopeless_us(sequence)
+        if sequence.hopeless_us >= 0:
+            self.alarms.set(sequence.hopeless_us, sequence)
+
+    def _first_token_us(self, sequence: Sequence) -> int:
+        """How long a newcomer's prompt takes, alone and with what is cached of it now."""
+        kv = self.session.kv if self.session else None
+        num_cached = len(kv.match(sequence)) * kv.block_size if kv else 0
+        return self._progress.prompt_us(sequence.num_stored - num_cached, sequence.arrived_us)
 
     def check_fit(self, sequence: Sequence, at_us: int) -> None:
         """Decides for the executor at hand whether a waiting sequence can ever be served; ends it if not."""
@@ -126,6 +142,8 @@ class Lifecycle:
                 self.reject(sequence, DEADLINE, at_us)
             elif self.session is None and sequence.grace_ends_us <= at_us:
                 self.reject(sequence, UNAVAILABLE, at_us)
+            elif 0 <= sequence.hopeless_us <= at_us and sequence.account.admitted_us < 0:
+                self._reject_hopeless(sequence, at_us)
 
     def finish(self, sequence: Sequence, cause: FinishCause, at_us: int, *, accepted_count: int | None = None) -> None:
         """The last word of an answer; `accepted_count` is how many tokens its client has, where that is fewer."""
@@ -153,6 +171,11 @@ class Lifecycle:
         """The last word of a request that ends with an error."""
         self.abandon(sequence, at_us, keep_blocks=keep_blocks)
         self.refuse(sequence.router, sequence.submit.handle, refusal, sequence.strikes)
+
+    def _reject_hopeless(self, sequence: Sequence, at_us: int) -> None:
+        message = "its first token could not come in time: come back later, or allow more time"
+        retry_after_us = self._progress.retry_after_us(self.queue)
+        self.reject(sequence, Refusal(RejectReason.DEADLINE, message, "deadline_s", retry_after_us), at_us)
 
     def refuse(self, router: int, handle: int, refusal: Refusal, attempt: int) -> None:
         self.num_rejected += 1

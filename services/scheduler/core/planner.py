@@ -84,16 +84,18 @@ class Planner:
         return sequence if may and self._admit(draft, sequence) else None
 
     def _grow(self, draft: Draft) -> None:
-        """A block for each that decodes and has filled its last one; the oldest first."""
+        """A block for each that decodes and has filled its last one; who would give way first comes last."""
         due = self._running.due()
         if not due.size:
             return
+        policy = self._queue.policy
         sequences = [sequence for slot in due.tolist() if (sequence := self._running.sequences[slot])]
         if not self._kv.pool.can_take(len(sequences)):
-            sequences.sort(key=lambda sequence: sequence.order)
+            policy.settle(self._running)
+            sequences.sort(key=lambda sequence: preemption.standing(sequence, policy))
         for sequence in sequences:
             while sequence.is_running and not self._kv.pool.can_take(1):
-                self.preempt(preemption.victim(self._running, self._queue.policy), draft.at_us)
+                self.preempt(preemption.victim(self._running, policy), draft.at_us)
                 draft.num_preempted += 1
             if sequence.is_running:
                 self._grow_one(draft, sequence)

@@ -4,15 +4,20 @@ from services.scheduler.core.policies.policy import Policy
 from services.scheduler.core.running import Running
 from services.scheduler.core.sequence import Sequence
 
+Standing = tuple[bool, int, int]
+
+
+def standing(sequence: Sequence, policy: Policy) -> Standing:
+    """The greatest gives way first: whoever would be the last to be admitted, the newest of equals.
+
+    Not before all others one that has given way before: then there is another, for when the newest of those came back,
+    all that ran could grow to their limits.
+    """
+    return not sequence.was_preempted, policy.turn(sequence, policy.rank(sequence)), sequence.order
+
 
 def victim(running: Running, policy: Policy) -> Sequence:
-    """Whoever would be the last to be admitted, the newest of equals, among those that have never given way.
-
-    There is such a one: when the newest of the others came back, all that ran then could grow to their limits.
-    """
-    policy.settle(running)
-    candidates = [sequence for sequence in running if not sequence.was_preempted] or list(running)
-    return max(candidates, key=lambda sequence: (policy.turn(sequence, policy.rank(sequence)), sequence.order))
+    return max(running, key=lambda sequence: standing(sequence, policy))
 
 
 def headroom_blocks(sequence: Sequence, running: Running, num_blocks: int) -> int:

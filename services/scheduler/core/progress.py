@@ -14,6 +14,7 @@ STALL_STEPS = 5
 MIN_RETRY_US, MAX_RETRY_US = 100_000, 60_000_000
 MIN_TIME_LIMIT_US, MAX_TIME_LIMIT_US = 10_000_000, 120_000_000
 TIME_LIMIT_STEPS = 20
+FRESH_US = 10_000_000
 SURELY_HUNG_STEPS = 5
 
 
@@ -73,11 +74,24 @@ class Progress:
     def wait_us(self, queue: WaitingQueue, before: Sequence | None = None) -> int:
         """How long the prompts that wait (those before `before`) take to compute with all of the budget."""
         num_tokens = 0
+        if before is None:
+            return -(-queue.num_tokens // self._token_budget) * self.full_step_us
         for sequence in queue:
             if sequence is before:
                 break
             num_tokens += sequence.num_stored
         return -(-num_tokens // self._token_budget) * self.full_step_us
+
+    def prompt_us(self, num_tokens: int, at_us: int) -> int:
+        """How long a prompt takes alone; 0, which promises nothing, unless steps have ended of late.
+
+        A model that one slow step has spoilt must not refuse all those whose steps would put it right.
+        """
+        if self._last_step_us < 0 or at_us - self._last_step_us > FRESH_US:
+            return 0
+        num_steps = -(-num_tokens // self._token_budget)
+        fixed_us, context = self.cost.predict_us(0, 0), num_tokens * (num_steps + 1) // 2
+        return (num_steps - 1) * fixed_us + self.cost.predict_us(num_tokens, context)
 
     def turnover_us(self, running: Running, num_ends: int) -> int:
         """How long until so many of the running have ended; -1: fewer run, or no step has been measured.

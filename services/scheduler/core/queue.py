@@ -81,8 +81,7 @@ class WaitingQueue:
         tenant = sequence.submit.tenant
         line = self._lines.get(tenant)
         if line is None:
-            head = self._first_in_turn()
-            self.policy.join(sequence, self._turn_of[head.submit.tenant][0] if head else None)
+            self.policy.join(sequence, self._first_in_turn())
             line = self._lines[tenant] = Line()
         line.join(sequence, self.policy.rank(sequence))
         self._num_in_lines += 1

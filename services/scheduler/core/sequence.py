@@ -42,6 +42,8 @@ class Sequence:
     """The length at which it ends; 0 until an executor's capacity is known."""
     deadline_us: int = -1
     grace_ends_us: int = -1
+    hopeless_us: int = -1
+    """From then on it is refused unless it has been admitted, see Policy; -1: never."""
     state: State = State.WAITING
     was_preempted: bool = False
 
@@ -68,6 +70,8 @@ class Sequence:
     answered: int = 0
     """Tokens computed by answered chunks since its admission."""
     table: list[int] = field(default_factory=list)
+    num_charged: int = 0
+    """Tokens that its tenant's service has been charged for, see Fair."""
     num_hits: int = 0
     """Blocks at the start of its table that others have filled."""
     num_published: int = 0
@@ -78,6 +82,7 @@ class Sequence:
     def __post_init__(self) -> None:
         submit = self.submit
         self.stored += submit.token_ids.tobytes()
+        self.num_charged = len(submit.token_ids)
         self.losses += [Loss(at_us=self.arrived_us, num_suspects=1) for _ in range(submit.attempt)]
         self.strikes = submit.attempt
         if submit.accepted_count:

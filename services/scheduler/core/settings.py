@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 BatchingMode = Literal["continuous", "static"]
-PolicyName = Literal["fcfs"]
+PolicyName = Literal["fcfs", "priority", "fair", "deadline"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +28,8 @@ class CoreSettings:
     prefix_cache: bool = True
     policy: PolicyName = "fcfs"
     """Who is next of those that wait, and who gives way when blocks run out."""
+    priority_ageing_us: int = 1_000_000
+    """How long a wait a level of priority is worth."""
     batching: BatchingMode = "continuous"
     """static: whole batches, released together; the baseline that continuous batching is measured against."""
 
@@ -48,6 +50,6 @@ class CoreSettings:
                 raise ValueError(f"{name} must be one of {', '.join(words)}, not {getattr(self, name)!r}")
         if self.pipeline_depth > 2:
             raise ValueError(f"pipeline_depth must be 1 or 2, not {self.pipeline_depth}")
-        for name in ("executor_grace_us", "tbt_target_us"):
+        for name in ("executor_grace_us", "tbt_target_us", "priority_ageing_us"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} must not be negative, is {getattr(self, name)}")

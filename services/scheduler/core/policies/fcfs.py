@@ -19,7 +19,11 @@ class FirstCome:
         del sequence
         return 0
 
-    def join(self, sequence: Sequence, floor: int | None) -> None:
+    def hopeless_us(self, sequence: Sequence) -> int:
+        del sequence
+        return -1
+
+    def join(self, sequence: Sequence, head: Sequence | None) -> None:
         pass
 
     def admit(self, sequence: Sequence, num_computed: int) -> None:

@@ -22,8 +22,11 @@ class Policy(Protocol):
     def price(self, sequence: Sequence) -> int:
         """By how much its admission puts off the turn of its tenant."""
 
-    def join(self, sequence: Sequence, floor: int | None) -> None:
-        """It is the first of its tenant to wait; `floor` is the turn of the one that is next, if any."""
+    def hopeless_us(self, sequence: Sequence) -> int:
+        """From which moment a newcomer is to be refused if it has not been admitted; -1: never."""
+
+    def join(self, sequence: Sequence, head: Sequence | None) -> None:
+        """It is the first of its tenant to wait; `head` is the one that is next so far, if any."""
 
     def admit(self, sequence: Sequence, num_computed: int) -> None:
         """It leaves the queue for a slot, for the first time; so many tokens are to be computed for it at once."""

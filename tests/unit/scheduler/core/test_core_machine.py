@@ -1,5 +1,7 @@
 """Hypothesis looks for a sequence of events that breaks the core."""
 
+from typing import get_args
+
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -12,7 +14,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from services.scheduler.core.settings import CoreSettings
+from services.scheduler.core.settings import CoreSettings, PolicyName
 from services.scheduler.driver import Answer, Driver
 from services.wire.event_log import SessionClosed, SessionOpened, Tick
 from services.wire.execution import Sampling
@@ -31,8 +33,11 @@ class CoreMachine(RuleBasedStateMachine):
         depth=st.integers(1, 2),
         grace_us=st.sampled_from([0, 3000]),
         batching=st.sampled_from(["continuous", "static"]),
+        policy=st.sampled_from(get_args(PolicyName)),
     )
-    def start(self, budget: int, slots: int, blocks: int, *, depth: int, grace_us: int, batching: str) -> None:
+    def start(
+        self, budget: int, slots: int, blocks: int, *, depth: int, grace_us: int, batching: str, policy: str
+    ) -> None:
         self.driver = Driver(
             CoreSettings(
                 token_budget=budget,
@@ -42,6 +47,7 @@ class CoreMachine(RuleBasedStateMachine):
                 max_waiting_requests=4,
                 default_max_tokens=20,
                 batching=batching,
+                policy=policy,
             ),
             StrictEngine(num_blocks=blocks, context_length=120),
             check_integrity=True,
@@ -69,6 +75,8 @@ class CoreMachine(RuleBasedStateMachine):
                 time_left_us=time_left_us,
                 attempt=data.draw(st.sampled_from([0, 0, 2])),
                 router=data.draw(st.sampled_from(self.routers)),
+                tenant=data.draw(st.sampled_from("ab")),
+                priority=data.draw(st.sampled_from([0, 4])),
                 seed=data.draw(st.integers(0, 2)),
                 sampling=Sampling(ignore_eos=data.draw(st.booleans())),
             )

@@ -13,9 +13,10 @@ class Door:
 
     def __init__(self) -> None:
         settings = CoreSettings(max_waiting_requests=1)
-        self.lifecycle = Lifecycle(settings)
+        progress = Progress(settings)
+        self.lifecycle = Lifecycle(settings, progress)
         self.lifecycle.registry.open(1)
-        self.intake = Intake(self.lifecycle, Progress(settings))
+        self.intake = Intake(self.lifecycle, progress)
 
     def knock(self, handle: int, *, is_draining: bool = False, **fields) -> RejectReason | None:
         """Why it was refused."""

@@ -1,4 +1,5 @@
 from services.scheduler.core.lifecycle import FAILED, Lifecycle
+from services.scheduler.core.progress import Progress
 from services.scheduler.core.quota import Quotas
 from services.scheduler.core.sequence import State
 from services.scheduler.core.session import Session
@@ -8,7 +9,7 @@ from tests.unit.scheduler.core.helpers import capacity, submit
 
 
 def lifecycle(*handles: int, **fields) -> Lifecycle:
-    made = Lifecycle(CoreSettings())
+    made = Lifecycle(CoreSettings(), Progress(CoreSettings()))
     made.registry.open(1)
     made.capacity = capacity()
     made.session = Session(1, capacity(), CoreSettings(), made.quotas)

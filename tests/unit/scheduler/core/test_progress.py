@@ -83,3 +83,13 @@ def test_the_age_of_the_last_step_is_zero_before_the_first():
     """Then it is the time since."""
     assert Progress(CoreSettings()).last_step_age_us(5) == 0
     assert progress().last_step_age_us(10_000_500) == 500
+
+
+def test_a_prompt_takes_its_steps_if_steps_have_ended_of_late():
+    """250 tokens at 100 a step, 10 us a token and 1 ms a step; what is not known promises nothing."""
+    made = Progress(CoreSettings(token_budget=100))
+    assert made.prompt_us(250, 0) == 0
+    for num_tokens in (1, 5, 50, 100):
+        made.step_ended(flight(num_tokens), 1000 + 10 * num_tokens, at_us=1000)
+    assert abs(made.prompt_us(250, 1000) - 5500) < 100
+    assert made.prompt_us(250, 11_000_000) == 0

@@ -1,0 +1,81 @@
+from services.scheduler.core.policies.fair import Fair
+from services.scheduler.core.running import Running
+from services.scheduler.core.sequence import Sequence, State
+from tests.unit.scheduler.core.helpers import sequence
+
+TOKEN = 1_000_000
+
+
+def seated(running: Running, serial: int, **fields: object) -> Sequence:
+    made = sequence(serial, **fields)
+    running.seat(made, 0)
+    return made
+
+
+def test_prompts_count_once_and_drawn_tokens_twice():
+    """20 tokens of a prompt that were computed, and 3 drawn."""
+    policy, running = Fair(), Running(4, 16)
+    one = seated(running, 1, tenant="a")
+    policy.admit(one, 20)
+    running.columns.known[one.slot] += 3
+    policy.settle(running)
+    policy.settle(running)
+    assert policy.service("a") == (20 + 2 * 3) * TOKEN
+
+
+def test_what_is_drawn_between_two_choices_is_not_lost_when_one_leaves():
+    """It is counted when it leaves its slot."""
+    policy, running = Fair(), Running(4, 16)
+    one = seated(running, 1, tenant="a")
+    running.columns.known[one.slot] += 5
+    running.unseat(one, State.ENDED)
+    policy.release(one)
+    policy.release(one)
+    assert policy.service("a") == 10 * TOKEN
+
+
+def test_a_weight_is_a_share():
+    """With a weight of 2 the same work counts half; a weight of nothing is no free ride."""
+    policy = Fair()
+    policy.admit(sequence(1, tenant="a", tenant_weight=2.0), 20)
+    policy.admit(sequence(2, tenant="b", tenant_weight=0.0), 1)
+    assert policy.service("a") == 10 * TOKEN
+    assert policy.service("b") > policy.service("a")
+
+
+def test_who_comes_back_is_lifted_to_those_who_wait():
+    """Nobody saves up service in a pause; whoever has had more keeps it."""
+    policy = Fair()
+    waiting = sequence(1, tenant="a")
+    policy.admit(waiting, 500)
+    policy.join(sequence(2, tenant="b"), waiting)
+    assert policy.service("b") == 500 * TOKEN
+    policy.admit(sequence(3, tenant="c"), 700)
+    policy.join(sequence(4, tenant="c"), waiting)
+    assert policy.service("c") == 700 * TOKEN
+
+
+def test_when_nobody_waits_the_newest_admitted_is_the_level():
+    """As if it still waited."""
+    policy = Fair()
+    policy.admit(sequence(1, tenant="a"), 500)
+    policy.join(sequence(2, tenant="b"), None)
+    assert policy.service("b") == 500 * TOKEN
+
+
+def test_the_tenant_with_the_least_service_is_next():
+    """Whatever came first."""
+    policy = Fair()
+    policy.admit(sequence(1, tenant="a"), 10)
+    assert policy.turn(sequence(2, tenant="a"), 0) > policy.turn(sequence(3, tenant="b"), 0)
+    assert policy.price(sequence(4, prompt=30)) == 30 * TOKEN
+
+
+def test_tenants_that_are_gone_cost_little_memory():
+    """Those that would be lifted anyway are forgotten."""
+    policy = Fair()
+    for number in range(10_000):
+        one = sequence(number, tenant=f"t{number}", prompt=1)
+        policy.join(one, None)
+        policy.admit(one, 1)
+    assert len(policy._counters) < 2000
