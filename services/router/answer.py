@@ -105,7 +105,8 @@ class Answer:
     def take_tokens(self, token_ids: Sequence[int], rows: Sequence[LogprobRow]) -> None:
         if self.ended or not token_ids:
             return
-        self.pending.add_prompt_logprobs(self._prompt_logprobs.take(self._order.chain.token_ids))
+        if self._prompt_logprobs.wanted:
+            self.pending.add_prompt_logprobs(self._prompt_logprobs.take(self._order.chain.token_ids))
         update = self._text.push(token_ids)
         self._accept(token_ids[: update.accepted], rows)
         self.pending.add_text(update.text)
@@ -179,12 +180,14 @@ class Answer:
 
     def _accept(self, token_ids: Sequence[int], rows: Sequence[LogprobRow]) -> None:
         """Makes `token_ids` part of the answer and of the pending delta."""
+        start = len(self._order.chain) + len(self._accepted)
+        self._accepted += token_ids
+        if self._order.request.sampling.logprobs < 0:
+            self.pending.add_tokens(token_ids)
+            return
         by_position = {row.position: row for row in rows}
-        for token_id in token_ids:
-            row = by_position.get(len(self._order.chain) + len(self._accepted))
-            self._accepted.append(token_id)
-            logprobs = token_logprobs(token_id, row) if self._order.request.sampling.logprobs >= 0 else None
-            self.pending.add_token(token_id, logprobs)
+        logprobs = [token_logprobs(id_, by_position.get(position)) for position, id_ in enumerate(token_ids, start)]
+        self.pending.add_tokens(token_ids, logprobs)
 
     def _heed(self, update: AnswerUpdate) -> None:
         """Acts on an end that the text has found. A stop token is the scheduler's to report, with its bill."""

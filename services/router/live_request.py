@@ -65,10 +65,10 @@ class LiveRequest:
     def answer_changed(self) -> None:
         """One answer has more to take, or has ended."""
         if self.refusal is None:
-            refusal = next((answer.refusal for answer in self.answers if answer.refusal is not None), None)
-            if refusal is not None:
-                self.fail(refusal)
-                return
+            for answer in self.answers:
+                if answer.refusal is not None:
+                    self.fail(answer.refusal)
+                    return
         self._wake()
 
     def take(self) -> Iterator[api.GenerateResponse]:
@@ -76,14 +76,15 @@ class LiveRequest:
         for answer in self.answers:
             # Its end is told together with its last delta, or alone where nothing was pending.
             finished = None if answer.told else answer.finished
-            if not answer.pending and finished is None:
+            has_grown = bool(answer.pending)
+            if not has_grown and finished is None:
                 continue
             response = api.GenerateResponse()
             if not self._has_started:
                 self._has_started = True
                 response.started.CopyFrom(self.started)
-            if answer.pending:
-                response.delta.CopyFrom(answer.pending.take())
+            if has_grown:
+                answer.pending.move_to(response.delta)
             if finished is not None:
                 answer.told = True
                 response.finished.CopyFrom(finished)

@@ -18,10 +18,9 @@ class PendingDelta:
     def __bool__(self) -> bool:
         return bool(self._token_ids or self._text or self._prompt_logprobs)
 
-    def add_token(self, token_id: int, logprobs: api.TokenLogprobs | None) -> None:
-        self._token_ids.append(token_id)
-        if logprobs is not None:
-            self._logprobs.append(logprobs)
+    def add_tokens(self, token_ids: Iterable[int], logprobs: Iterable[api.TokenLogprobs] = ()) -> None:
+        self._token_ids.extend(token_ids)
+        self._logprobs.extend(logprobs)
 
     def add_text(self, text: str) -> None:
         if text:
@@ -32,13 +31,19 @@ class PendingDelta:
 
     def take(self) -> api.Delta:
         """All of it, as one message; nothing is pending after."""
-        delta = api.Delta(
-            index=self._index,
-            text="".join(self._text),
-            token_ids=self._token_ids,
-            logprobs=self._logprobs,
-            prompt_logprobs=self._prompt_logprobs,
-        )
-        for column in (self._text, self._token_ids, self._logprobs, self._prompt_logprobs):
-            column.clear()
+        delta = api.Delta()
+        self.move_to(delta)
         return delta
+
+    def move_to(self, delta: api.Delta) -> None:
+        """The same into an empty message; without logprobs, as most are, their lists are not touched."""
+        delta.index = self._index
+        delta.text = "".join(self._text)
+        delta.token_ids.extend(self._token_ids)
+        self._text.clear()
+        self._token_ids.clear()
+        if self._logprobs or self._prompt_logprobs:
+            delta.logprobs.extend(self._logprobs)
+            delta.prompt_logprobs.extend(self._prompt_logprobs)
+            self._logprobs.clear()
+            self._prompt_logprobs.clear()

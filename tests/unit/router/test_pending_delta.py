@@ -13,7 +13,7 @@ def test_nothing_is_lost_or_doubled_however_it_is_taken(steps):
     pending = PendingDelta(2)
     token_ids, text, logprobs = [], "", []
     for token_id, piece, take in steps:
-        pending.add_token(token_id, api.TokenLogprobs(token_id=token_id))
+        pending.add_tokens([token_id], [api.TokenLogprobs(token_id=token_id)])
         pending.add_text(piece)
         if take:
             assert pending
