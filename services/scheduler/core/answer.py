@@ -25,13 +25,13 @@ class Answer:
 
 
 class AnswerReader:
-    """Reads results. In the steady state, the same slots step after step, it only compares two arrays."""
+    """Reads results. In the steady state, the same slots step after step, it only compares their bytes."""
 
     def __init__(self, running: Running, vocab_size: int) -> None:
         self._running = running
         self._vocab_size = vocab_size
         self._draws: Slots | None = None
-        self._column: Int32Column | None = None
+        self._columns = b"", b""
         self._slots: Slots | None = None
 
     def read(self, result: StepResult, flight: Flight | None) -> Answer:
@@ -41,13 +41,11 @@ class AnswerReader:
         tokens = result.tokens
         if tokens.size and int(tokens.view(np.uint32).max()) >= self._vocab_size:
             raise ExecutorBroke("a token is outside the model's vocabulary")
-        if (result.counts != 1).any():
-            result = _without_empty_rows(result)
         for rows in (result.logprobs, result.prompt_logprobs):
             self._check_rows(rows)
         slots = self._same_as_before(result, flight)
         if slots is None:
-            slots, tokens = self._match(result, flight)
+            slots, tokens = self._match(_without_empty_rows(result), flight)
         current = set(slots.tolist()) if result.stopped.size else set()
         stopped = [slot for slot in result.stopped.tolist() if slot in current]
         return Answer(slots, tokens, stopped, self._failed(result, flight))
@@ -57,7 +55,7 @@ class AnswerReader:
             flight.draws is self._draws
             and flight.num_left == self._running.num_left
             and not result.failed.size
-            and np.array_equal(result.slots, self._column)  # type: ignore[arg-type]
+            and _columns(result) == self._columns
         )
         return self._slots if same else None
 
@@ -71,7 +69,7 @@ class AnswerReader:
             raise ExecutorBroke(f"plan {flight.plan}: a slot drew no token")
         alive = np.isin(slots, current)
         if alive.all():
-            self._draws, self._column, self._slots = flight.draws, result.slots, slots
+            self._draws, self._columns, self._slots = flight.draws, _columns(result), slots
             return slots, result.tokens
         return slots[alive], result.tokens[alive]
 
@@ -89,8 +87,15 @@ class AnswerReader:
             raise ExecutorBroke("logprobs of a slot that does not exist")
 
 
+def _columns(result: StepResult) -> tuple[bytes, bytes]:
+    """Who drew, and how many tokens."""
+    return result.slots.tobytes(), result.counts.tobytes()
+
+
 def _without_empty_rows(result: StepResult) -> StepResult:
     """The result with only the slots that drew a token."""
+    if (result.counts == 1).all():
+        return result
     drew: npt.NDArray[np.bool_] = result.counts > 0
     if (result.counts[drew] != 1).any():
         raise ExecutorBroke("a slot drew more than one token")
