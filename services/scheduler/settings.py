@@ -5,6 +5,7 @@ from dataclasses import dataclass, fields
 from services.runtime.lifecycle import BadSetting
 from services.runtime.listen import check_listen
 from services.runtime.log_options import LogFormat, LogLevel
+from services.scheduler.core.latency_class import PRESETS
 from services.scheduler.core.settings import BatchingMode, CoreSettings, PolicyName
 
 
@@ -38,6 +39,10 @@ class SchedulerSettings:
     """Plans that may be unanswered at once."""
     tbt_target_us: int = 0
     """The longest that a step is to take in which some decode, in microseconds; prompts get what it leaves. 0: no target."""
+    latency_classes: str = PRESETS
+    """Latency classes that requests may name: NAME=TTFT/TBT, targets in milliseconds, or NAME=spare for what the others leave; a /WEIGHT may follow."""
+    default_latency_class: str = ""
+    """The latency class of requests that name none; empty is one without targets."""
     prefix_cache: bool = True
     """Keep the KV blocks of prompts that have been computed, for later ones that begin alike."""
     policy: PolicyName = "fcfs"

@@ -230,6 +230,15 @@ class WatchRequest(Message):
 
 
 @message
+class ClassCounts(Message):
+    name: str
+    ended: int = 0
+    ttft_met: int = 0
+    tbt_met: int = 0
+    both_met: int = 0
+
+
+@message
 class StepRecord(Message):
     """What one plan decided, in plain numbers."""
 
@@ -258,3 +267,4 @@ class StepRecord(Message):
     held_slots: int = 0
     prediction_error_us: int = 0
     tbt_target_us: int = 0
+    classes: tuple[ClassCounts, ...] = ()

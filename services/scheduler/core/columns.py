@@ -36,6 +36,8 @@ class Columns:
         """Counts the sequences that have left the slot."""
         self.router = column()
         self.handle = column()
+        self.tbt_us = column()
+        """The time between tokens that its class is promised; 0: none."""
         self.num_steps = np.zeros(num_slots, np.int64)
         self.executor_ns = np.zeros(num_slots, np.int64)
         # The newest tokens: position p is at [slot, p // block_size % 2, p % block_size].
@@ -50,6 +52,7 @@ class Columns:
             self.goal,
             self.step,
             self.told,
+            self.tbt_us,
             self.num_steps,
             self.executor_ns,
         )

@@ -34,6 +34,9 @@ class Intake:
         if self._lifecycle.registry.is_duplicate(submit):
             return DUPLICATE
         refusal = admission.static_refusal(submit, self._lifecycle.settings)
+        if submit.latency_class not in self._lifecycle.classes:
+            names = ", ".join(name for name in self._lifecycle.classes if name)
+            refusal = Refusal(RejectReason.INVALID, f"this server has the classes {names}", "latency_class")
         if refusal or submit.resubmitted:
             return refusal
         if is_draining:

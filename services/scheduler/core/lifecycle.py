@@ -3,7 +3,9 @@
 from services.scheduler.core import admission, strikes
 from services.scheduler.core.admission import Refusal
 from services.scheduler.core.alarms import Alarms
+from services.scheduler.core.attainment import Attainment
 from services.scheduler.core.bill import Overhead
+from services.scheduler.core.latency_class import read_classes
 from services.scheduler.core.outbox import Outbox
 from services.scheduler.core.policies import policy_of
 from services.scheduler.core.progress import Progress
@@ -34,6 +36,8 @@ class Lifecycle:
     def __init__(self, settings: CoreSettings, progress: Progress) -> None:
         self.settings = settings
         self._progress = progress
+        self.classes = read_classes(settings.latency_classes, settings.default_latency_class)
+        self.attainment = Attainment()
         self.registry = Registry()
         self.queue = WaitingQueue(
             max_requests=settings.max_waiting_requests,
@@ -62,7 +66,12 @@ class Lifecycle:
         """A request that nothing speaks against so far joins the queue."""
         fingerprint = self.capacity.card.fingerprint if self.capacity else ""
         sequence = Sequence(
-            serial=self._num_entered, router=router, submit=submit, arrived_us=at_us, fingerprint=fingerprint
+            serial=self._num_entered,
+            router=router,
+            submit=submit,
+            arrived_us=at_us,
+            fingerprint=fingerprint,
+            latency_class=self.classes[submit.latency_class],
         )
         self._num_entered += 1
         self.registry.enter(sequence)
@@ -153,6 +162,8 @@ class Lifecycle:
             output = min(output, accepted_count)
         self._remove(sequence, at_us)
         self.num_finished += 1
+        if cause is not FinishCause.CANCELLED:
+            self.attainment.end(sequence, output - sequence.submit.accepted_count, at_us)
         account, arrived_us = sequence.account, sequence.arrived_us
         admitted_us = account.admitted_us if account.admitted_us >= 0 else at_us
         first_us = account.first_token_us if account.first_token_us >= 0 else at_us
@@ -170,6 +181,7 @@ class Lifecycle:
     def reject(self, sequence: Sequence, refusal: Refusal, at_us: int, *, keep_blocks: bool = True) -> None:
         """The last word of a request that ends with an error."""
         self.abandon(sequence, at_us, keep_blocks=keep_blocks)
+        self.attainment.end(sequence, 0, at_us)
         self.refuse(sequence.router, sequence.submit.handle, refusal, sequence.strikes)
 
     def _reject_hopeless(self, sequence: Sequence, at_us: int) -> None:

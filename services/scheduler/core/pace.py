@@ -14,8 +14,9 @@ class Pace:
         self._target_us = target_us
 
     def target_us(self, num_decodes: int) -> int:
-        """The time between tokens that is promised to those who decode; 0: none."""
-        return self._target_us if num_decodes else 0
+        """The time between tokens that is promised to those who decode, to all or to the class of one; 0: none."""
+        promises = [promise for promise in (self._target_us, self._running.decode_tbt_us) if promise]
+        return min(promises) if num_decodes and promises else 0
 
     def budget(self, num_decodes: int) -> int:
         """Tokens of the step, its decodes included, so that it is predicted to end within the target.

@@ -32,6 +32,8 @@ class Running:
         self.decoding_generations = self.columns.generation[:0]
         self.decode_context = 0
         """Tokens that the decode set reads in its next step, those computed in it included."""
+        self.decode_tbt_us = 0
+        """The shortest time between tokens that one of the decode set is promised; 0: none."""
         self.sequences: list[Sequence | None] = [None] * num_slots
         self.struck: dict[int, Sequence] = {}
         """Those with strikes, by the order of their admission."""
@@ -98,6 +100,7 @@ class Running:
         self.growth += self.final_blocks(sequence) - len(sequence.table)
         columns.computed[slot], columns.known[slot] = computed, known
         columns.limit[slot], columns.goal[slot] = sequence.limit, sequence.goal
+        columns.tbt_us[slot] = sequence.latency_class.tbt_us
         columns.router[slot], columns.handle[slot] = sequence.router, sequence.submit.handle
         block, partial = divmod(known, self.block_size)
         if partial:
@@ -185,6 +188,8 @@ class Running:
         self.decoding = decoding
         self.decoding_generations = self.columns.generation[decoding]
         self.decode_context = int(self.columns.computed[decoding].sum()) + len(decoding)
+        promised = self.columns.tbt_us[decoding]
+        self.decode_tbt_us = int(promised[promised > 0].min()) if promised.any() else 0
 
     def due(self) -> Slots:
         """Slots of the decode set whose next token has no block yet."""

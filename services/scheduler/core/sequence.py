@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from services.scheduler.core.bill import Account
+from services.scheduler.core.latency_class import STANDARD, LatencyClass
 from services.scheduler.core.loss import Loss
 from services.scheduler.core.prefix_index import Parent
 from services.wire.chain import block_hashes, extend
@@ -38,6 +39,7 @@ class Sequence:
     arrived_us: int
     fingerprint: str
     """Of the model that its token ids were made for; empty: no executor had come yet."""
+    latency_class: LatencyClass = STANDARD
     limit: int = 0
     """The length at which it ends; 0 until an executor's capacity is known."""
     deadline_us: int = -1
@@ -93,6 +95,10 @@ class Sequence:
     @property
     def num_stored(self) -> int:
         return len(self.stored) // TOKEN_BYTES
+
+    @property
+    def is_spare(self) -> bool:
+        return self.latency_class.is_spare
 
     @property
     def is_waiting(self) -> bool:

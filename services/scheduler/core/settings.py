@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from services.scheduler.core.latency_class import PRESETS, read_classes
+
 BatchingMode = Literal["continuous", "static"]
 PolicyName = Literal["fcfs", "priority", "fair", "deadline"]
 
@@ -25,6 +27,10 @@ class CoreSettings:
     """Plans that may be unanswered at once."""
     tbt_target_us: int = 0
     """The longest that a step beside decodes is to take; prompts get what it leaves. 0: the whole token budget."""
+    latency_classes: str = PRESETS
+    """See latency_class."""
+    default_latency_class: str = ""
+    """Of requests that name none; empty: one without targets."""
     prefix_cache: bool = True
     policy: PolicyName = "fcfs"
     """Who is next of those that wait, and who gives way when blocks run out."""
@@ -48,6 +54,7 @@ class CoreSettings:
         for name, words in (("policy", get_args(PolicyName)), ("batching", get_args(BatchingMode))):
             if getattr(self, name) not in words:
                 raise ValueError(f"{name} must be one of {', '.join(words)}, not {getattr(self, name)!r}")
+        read_classes(self.latency_classes, self.default_latency_class)
         if self.pipeline_depth > 2:
             raise ValueError(f"pipeline_depth must be 1 or 2, not {self.pipeline_depth}")
         for name in ("executor_grace_us", "tbt_target_us", "priority_ageing_us"):

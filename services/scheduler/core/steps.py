@@ -92,6 +92,7 @@ class Steps:
             predicted_us=predicted_us,
             prediction_error_us=self._progress.cost.error_us,
             tbt_target_us=draft.tbt_target_us,
+            classes=life.attainment.take(),
             useful_slots=draft.num_decodes + len(draft.chunks),
             held_slots=draft.num_held,
         )

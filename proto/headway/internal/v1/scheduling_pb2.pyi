@@ -347,8 +347,22 @@ class WatchRequest(_message.Message):
     max_records_per_second: int
     def __init__(self, max_records_per_second: _Optional[int] = ...) -> None: ...
 
+class ClassCounts(_message.Message):
+    __slots__ = ("name", "ended", "ttft_met", "tbt_met", "both_met")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    ENDED_FIELD_NUMBER: _ClassVar[int]
+    TTFT_MET_FIELD_NUMBER: _ClassVar[int]
+    TBT_MET_FIELD_NUMBER: _ClassVar[int]
+    BOTH_MET_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    ended: int
+    ttft_met: int
+    tbt_met: int
+    both_met: int
+    def __init__(self, name: _Optional[str] = ..., ended: _Optional[int] = ..., ttft_met: _Optional[int] = ..., tbt_met: _Optional[int] = ..., both_met: _Optional[int] = ...) -> None: ...
+
 class StepRecord(_message.Message):
-    __slots__ = ("step", "at_us", "token_budget", "decode_tokens", "prefill_tokens", "admitted", "finished", "preempted", "running", "waiting", "waiting_tokens", "free_blocks", "cached_blocks", "used_blocks", "prefix_hit_tokens", "prefix_query_tokens", "rejected", "step_us", "forward_us", "sample_us", "predicted_us", "useful_slots", "held_slots", "prediction_error_us", "tbt_target_us")
+    __slots__ = ("step", "at_us", "token_budget", "decode_tokens", "prefill_tokens", "admitted", "finished", "preempted", "running", "waiting", "waiting_tokens", "free_blocks", "cached_blocks", "used_blocks", "prefix_hit_tokens", "prefix_query_tokens", "rejected", "step_us", "forward_us", "sample_us", "predicted_us", "useful_slots", "held_slots", "prediction_error_us", "tbt_target_us", "classes")
     STEP_FIELD_NUMBER: _ClassVar[int]
     AT_US_FIELD_NUMBER: _ClassVar[int]
     TOKEN_BUDGET_FIELD_NUMBER: _ClassVar[int]
@@ -374,6 +388,7 @@ class StepRecord(_message.Message):
     HELD_SLOTS_FIELD_NUMBER: _ClassVar[int]
     PREDICTION_ERROR_US_FIELD_NUMBER: _ClassVar[int]
     TBT_TARGET_US_FIELD_NUMBER: _ClassVar[int]
+    CLASSES_FIELD_NUMBER: _ClassVar[int]
     step: int
     at_us: int
     token_budget: int
@@ -399,7 +414,8 @@ class StepRecord(_message.Message):
     held_slots: int
     prediction_error_us: int
     tbt_target_us: int
-    def __init__(self, step: _Optional[int] = ..., at_us: _Optional[int] = ..., token_budget: _Optional[int] = ..., decode_tokens: _Optional[int] = ..., prefill_tokens: _Optional[int] = ..., admitted: _Optional[int] = ..., finished: _Optional[int] = ..., preempted: _Optional[int] = ..., running: _Optional[int] = ..., waiting: _Optional[int] = ..., waiting_tokens: _Optional[int] = ..., free_blocks: _Optional[int] = ..., cached_blocks: _Optional[int] = ..., used_blocks: _Optional[int] = ..., prefix_hit_tokens: _Optional[int] = ..., prefix_query_tokens: _Optional[int] = ..., rejected: _Optional[int] = ..., step_us: _Optional[int] = ..., forward_us: _Optional[int] = ..., sample_us: _Optional[int] = ..., predicted_us: _Optional[int] = ..., useful_slots: _Optional[int] = ..., held_slots: _Optional[int] = ..., prediction_error_us: _Optional[int] = ..., tbt_target_us: _Optional[int] = ...) -> None: ...
+    classes: _containers.RepeatedCompositeFieldContainer[ClassCounts]
+    def __init__(self, step: _Optional[int] = ..., at_us: _Optional[int] = ..., token_budget: _Optional[int] = ..., decode_tokens: _Optional[int] = ..., prefill_tokens: _Optional[int] = ..., admitted: _Optional[int] = ..., finished: _Optional[int] = ..., preempted: _Optional[int] = ..., running: _Optional[int] = ..., waiting: _Optional[int] = ..., waiting_tokens: _Optional[int] = ..., free_blocks: _Optional[int] = ..., cached_blocks: _Optional[int] = ..., used_blocks: _Optional[int] = ..., prefix_hit_tokens: _Optional[int] = ..., prefix_query_tokens: _Optional[int] = ..., rejected: _Optional[int] = ..., step_us: _Optional[int] = ..., forward_us: _Optional[int] = ..., sample_us: _Optional[int] = ..., predicted_us: _Optional[int] = ..., useful_slots: _Optional[int] = ..., held_slots: _Optional[int] = ..., prediction_error_us: _Optional[int] = ..., tbt_target_us: _Optional[int] = ..., classes: _Optional[_Iterable[_Union[ClassCounts, _Mapping]]] = ...) -> None: ...
 
 class LogRecord(_message.Message):
     __slots__ = ("header", "event", "plan")

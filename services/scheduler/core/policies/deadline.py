@@ -6,7 +6,7 @@ from services.scheduler.core.policies.fcfs import FirstCome
 from services.scheduler.core.sequence import Sequence
 
 PATIENCE_US = 60_000_000
-"""A request without a deadline is taken to have so long: it is not passed for ever."""
+"""A request without a deadline, whose class has no target, is taken to have so long: it is not passed for ever."""
 
 
 class LeastSlack(FirstCome):
@@ -21,7 +21,9 @@ class LeastSlack(FirstCome):
         self._first_token_us = first_token_us
 
     def rank(self, sequence: Sequence) -> int:
-        return sequence.hopeless_us if sequence.hopeless_us >= 0 else sequence.arrived_us + PATIENCE_US
+        if sequence.hopeless_us >= 0:
+            return sequence.hopeless_us
+        return sequence.arrived_us + (sequence.latency_class.ttft_us or PATIENCE_US)
 
     def hopeless_us(self, sequence: Sequence) -> int:
         if sequence.deadline_us < 0:

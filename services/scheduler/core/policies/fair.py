@@ -3,7 +3,7 @@
 After Sheng et al., Fairness in Serving Large Language Models (VTC, OSDI 2024). The tenant with the least service is
 next, and whoever comes back from a pause is lifted to the others, so that nobody saves up. Between two tenants that
 both wait all the while the service differs by at most 2 * max(the price of the longest prompt, the price of all tokens
-that the slots and the pool hold), each in shares of its tenant's weight.
+that the slots and the pool hold), each in shares of its tenant's weight. The weight of a latency class counts likewise.
 """
 
 from services.scheduler.core.policies.fcfs import FirstCome
@@ -74,4 +74,5 @@ class Fair(FirstCome):
 
 
 def _price(sequence: Sequence, tokens: int) -> int:
-    return round(tokens * _SHARE / max(sequence.submit.tenant_weight, 1e-3))
+    weight = sequence.submit.tenant_weight * sequence.latency_class.weight
+    return round(tokens * _SHARE / max(weight, 1e-3))

@@ -5,11 +5,13 @@ from services.scheduler.core.sequence import Sequence
 
 
 class FirstCome:
-    """Everyone is equal, so the order is that of arrival, and the newest gives way. Other orders by moments build on it."""
+    """The order is that of the moments at which first tokens are due; where all are promised the same, that of arrival.
+
+    Other policies build on it.
+    """
 
     def rank(self, sequence: Sequence) -> int:
-        del sequence
-        return 0
+        return sequence.arrived_us + sequence.latency_class.order_us
 
     def turn(self, sequence: Sequence, rank: int) -> int:
         del sequence

@@ -19,4 +19,4 @@ class Priority(FirstCome):
         self._ageing_us = ageing_us
 
     def rank(self, sequence: Sequence) -> int:
-        return sequence.arrived_us + max(-MOST, min(MOST, sequence.submit.priority)) * self._ageing_us
+        return super().rank(sequence) + max(-MOST, min(MOST, sequence.submit.priority)) * self._ageing_us

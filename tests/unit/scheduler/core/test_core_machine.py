@@ -77,6 +77,7 @@ class CoreMachine(RuleBasedStateMachine):
                 router=data.draw(st.sampled_from(self.routers)),
                 tenant=data.draw(st.sampled_from("ab")),
                 priority=data.draw(st.sampled_from([0, 4])),
+                latency_class=data.draw(st.sampled_from(["", "chat", "batch"])),
                 seed=data.draw(st.integers(0, 2)),
                 sampling=Sampling(ignore_eos=data.draw(st.booleans())),
             )

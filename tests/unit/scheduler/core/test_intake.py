@@ -47,6 +47,7 @@ def test_a_resubmitted_request_passes_bounds_quota_and_drain():
         ({"time_left_us": 0, "resubmitted": True}, RejectReason.DEADLINE),
         ({"request_id": "r1", "resubmitted": True}, RejectReason.DUPLICATE_ID),
         ({"max_tokens": 0, "resubmitted": True}, RejectReason.INVALID),
+        ({"latency_class": "no such", "resubmitted": True}, RejectReason.INVALID),
         ({"is_draining": True}, RejectReason.DRAINING),
         ({"tenant_max_requests": 1}, RejectReason.QUOTA),
     ],

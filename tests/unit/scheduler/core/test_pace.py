@@ -1,3 +1,4 @@
+from services.scheduler.core.latency_class import LatencyClass
 from services.scheduler.core.pace import Pace
 from services.scheduler.core.running import Running
 from services.scheduler.core.step_cost import StepCost
@@ -36,6 +37,21 @@ def test_a_target_counts_only_where_somebody_decodes():
     """It is what the record of the step says the budget was chosen by."""
     assert pace(10_000).target_us(1) == 10_000
     assert pace(10_000).target_us(0) == 0
+
+
+def test_the_shortest_promise_to_anybody_who_decodes_counts():
+    """To all by the settings, or to one by its class."""
+    running = Running(4, 16)
+    chosen = Pace(running, cost(), token_budget=500, target_us=20_000)
+    assert chosen.target_us(1) == 20_000
+    for tbt_us, shortest in ((30_000, 20_000), (10_000, 10_000)):
+        one = sequence(tbt_us, prompt=16)
+        one.latency_class = LatencyClass("c", tbt_us=tbt_us)
+        running.seat(one, 0)
+        one.table = [1]
+        running.compute(one, 16)
+        running.choose_decodes(9, seat_for_prefill=False, alone=None)
+        assert chosen.target_us(1) == shortest
 
 
 def test_a_prompt_that_goes_on_reads_what_is_computed_of_it():

@@ -29,13 +29,23 @@ def test_bad_grace_and_depth_are_refused():
         CoreSettings(pipeline_depth=3)
 
 
-def test_an_unknown_batching_is_refused_with_those_there_are():
+def test_an_unknown_word_is_refused_with_those_there_are():
     """The error names both."""
     with pytest.raises(ValueError, match="batching must be one of continuous, static, not 'dynamic'"):
         CoreSettings(batching="dynamic")
+    with pytest.raises(ValueError, match="policy must be one of fcfs, priority, fair, deadline, not 'lottery'"):
+        CoreSettings(policy="lottery")
 
 
 def test_settings_cannot_be_changed():
     """Configuration is never mutated."""
     with pytest.raises(dataclasses.FrozenInstanceError):
         CoreSettings().max_slots = 1
+
+
+def test_latency_classes_that_cannot_be_read_are_refused():
+    """So is a default that is none of them."""
+    with pytest.raises(ValueError, match="latency_classes: 'chat' is neither"):
+        CoreSettings(latency_classes="chat")
+    with pytest.raises(ValueError, match="default_latency_class: 'x' is none"):
+        CoreSettings(default_latency_class="x")

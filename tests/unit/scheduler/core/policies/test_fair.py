@@ -1,3 +1,4 @@
+from services.scheduler.core.latency_class import LatencyClass
 from services.scheduler.core.policies.fair import Fair
 from services.scheduler.core.running import Running
 from services.scheduler.core.sequence import Sequence, State
@@ -79,3 +80,11 @@ def test_tenants_that_are_gone_cost_little_memory():
         policy.join(one, None)
         policy.admit(one, 1)
     assert len(policy._counters) < 2000
+
+
+def test_a_class_has_a_weight_too():
+    """The work of a class of weight 4 counts a quarter."""
+    policy, one = Fair(), sequence(1, tenant="a")
+    one.latency_class = LatencyClass("slow", weight=4.0)
+    policy.admit(one, 20)
+    assert policy.service("a") == 5 * TOKEN

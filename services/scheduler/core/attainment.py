@@ -1,0 +1,35 @@
+"""Attainment: how many of the requests of each latency class were given what it promises."""
+
+from services.scheduler.core.sequence import Sequence
+from services.wire.scheduling import ClassCounts
+
+
+class Attainment:
+    """Counts since they were taken last; only classes with targets are counted."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, list[int]] = {}
+
+    def take(self) -> tuple[ClassCounts, ...]:
+        if not self._counts:
+            return ()
+        counts, self._counts = self._counts, {}
+        return tuple(
+            ClassCounts(name=name, ended=ended, ttft_met=ttft, tbt_met=tbt, both_met=both)
+            for name, (ended, ttft, tbt, both) in sorted(counts.items())
+        )
+
+    def end(self, sequence: Sequence, num_drawn: int, at_us: int) -> None:
+        """It has ended with `num_drawn` tokens, the last one now; one without a first token has met nothing.
+
+        The time between tokens is the mean of its own; what it received elsewhere before is not counted.
+        """
+        promised, first_us = sequence.latency_class, sequence.account.first_token_us
+        if not (promised.ttft_us or promised.tbt_us):
+            return
+        has_begun = first_us >= 0
+        ttft = has_begun and first_us - sequence.arrived_us <= promised.ttft_us
+        tbt = has_begun and at_us - first_us <= promised.tbt_us * max(0, num_drawn - 1)
+        counts = self._counts.setdefault(promised.name, [0, 0, 0, 0])
+        for place, met in enumerate((True, ttft, tbt, ttft and tbt)):
+            counts[place] += met
