@@ -22,22 +22,25 @@ inline float largest_magnitude(const GroupLanes& lanes) { return max_lane(max(la
 
 // One group of finite numbers as int8: x is close to scale * q, q between -127 and 127. One without a value to speak of
 // is zero.
-inline void prepare_group(const float* x, float magnitude, int8_t* q, float* scale, float* sum) {
+inline void prepare_group(const float* x, float magnitude, int8_t* q, float* scale, float* sum, int32_t* minus_128) {
   constexpr float kSmallest = 1e-36f;  // 127 / kSmallest is finite
   if (magnitude < kSmallest) {
     memset(q, 0, kGroup);
     *scale = *sum = 0.0f;
+    *minus_128 = 0;
     return;
   }
   F16 inverse = set1(127.0f / magnitude);
   int32_t total = store_s8(q, mul(load(x), inverse), mul(load(x + 16), inverse));
   *scale = magnitude / 127.0f;
   *sum = *scale * static_cast<float>(total);
+  *minus_128 = -128 * total;
 }
 
 // Where every number of a row that holds one that is not finite goes: no output of it is finite.
-inline void prepare_not_finite(int64_t k, int8_t* q, float* scale, float* sum, Outlier* outliers) {
+inline void prepare_not_finite(int64_t k, int8_t* q, float* scale, float* sum, int32_t* minus_128, Outlier* outliers) {
   memset(q, 0, static_cast<size_t>(k));
+  memset(minus_128, 0, static_cast<size_t>(k / kGroup) * sizeof(int32_t));
   for (int64_t g = 0; g < k / kGroup; g++) scale[g] = sum[g] = __builtin_nanf("");
   for (int i = 0; i < kOutliers; i++) outliers[i] = {0, 0.0f};
 }
@@ -92,7 +95,8 @@ inline void find_outliers(const float* x, const Heights& heights, Outlier* outli
   outliers[1] = {std::max(first, second), x[std::max(first, second)]};
 }
 
-inline void prepare_int8(const float* x, int64_t k, int8_t* q, float* scale, float* sum, Outlier* outliers) {
+inline void prepare_int8(const float* x, int64_t k, int8_t* q, float* scale, float* sum, int32_t* minus_128,
+                         Outlier* outliers) {
   Heights heights;
   F16 check = zero();  // NaN in some lane where a number is not finite
   for (int64_t g = 0; g < k / kGroup; g++) {
@@ -101,25 +105,37 @@ inline void prepare_int8(const float* x, int64_t k, int8_t* q, float* scale, flo
     scale[g] = largest_magnitude(lanes);
     heights.see(g, scale[g]);
   }
-  if (!is_finite_check(check)) return prepare_not_finite(k, q, scale, sum, outliers);
+  if (!is_finite_check(check)) return prepare_not_finite(k, q, scale, sum, minus_128, outliers);
   find_outliers(x, heights, outliers);
-  for (int64_t g = 0; g < k / kGroup; g++) prepare_group(x + g * kGroup, scale[g], q + g * kGroup, scale + g, sum + g);
+  auto prepare_at = [&](int64_t g, const float* group, float magnitude) {
+    prepare_group(group, magnitude, q + g * kGroup, scale + g, sum + g, minus_128 + g);
+  };
+  for (int64_t g = 0; g < k / kGroup; g++) prepare_at(g, x + g * kGroup, scale[g]);
   for (int i = 0; i < kOutliers; i++) {  // their groups again, without them
     uint32_t g = outliers[i].input / kGroup;
     float rest[kGroup];
     memcpy(rest, x + g * kGroup, sizeof rest);
     for (int j = 0; j < kOutliers; j++)
       if (outliers[j].input / kGroup == g) rest[outliers[j].input % kGroup] = 0.0f;
-    prepare_group(rest, largest_magnitude(magnitudes(rest)), q + g * kGroup, scale + g, sum + g);
+    prepare_at(g, rest, largest_magnitude(magnitudes(rest)));
+  }
+}
+
+inline void sum_halves(const int8_t* q, int64_t k, int32_t* minus_32) {
+  for (int64_t half = 0; half < k / kHalfGroup; half++) {
+    int32_t total = 0;
+    for (int64_t i = half * kHalfGroup; i < (half + 1) * kHalfGroup; i++) total += q[i];
+    minus_32[half] = -32 * total;
   }
 }
 
 inline void prepare(Kind kind, const float* x, int64_t rows, int64_t k, uint16_t* bf16, int8_t* q, float* scale,
-                    float* sum, Outlier* outliers) {
+                    float* sum, int32_t* minus_128, int32_t* minus_32, Outlier* outliers) {
   for (int64_t row = 0; row < rows; row++) {
     if (kind == kBF16) prepare_bf16(x + row * k, k, bf16 + row * ((k + 1) / 2 * 2));
     if (is_quantized(kind))
       prepare_int8(x + row * k, k, q + row * k, scale + row * (k / kGroup), sum + row * (k / kGroup),
-                   outliers + row * kOutliers);
+                   minus_128 + row * (k / kGroup), outliers + row * kOutliers);
+    if (kind == kQ6_K) sum_halves(q + row * k, k, minus_32 + row * (k / kHalfGroup));
   }
 }

@@ -217,8 +217,10 @@ void Linear::add_segment(Kind kind, Packing packing, int64_t outputs, const uint
 // The quantized kinds take the same form of activations: one of them stands for all.
 void Linear::need(Kind kind) {
   if (kind == kF32 || kind == kF16) return;
-  for (Kind prepared : prepared_kinds_)
+  for (Kind& prepared : prepared_kinds_) {
+    if (is_quantized(prepared) && kind == kQ6_K) prepared = kind;
     if (prepared == kind || (is_quantized(prepared) && is_quantized(kind))) return;
+  }
   prepared_kinds_.push_back(kind);
 }
 

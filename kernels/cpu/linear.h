@@ -29,6 +29,7 @@ namespace headway {
 
 constexpr int64_t kBlockOutputs = 16;
 constexpr int64_t kGroup = 32;   // inputs that share a scale, of weights and of activations
+constexpr int64_t kHalfGroup = kGroup / 2;
 constexpr int64_t kSuper = 256;  // inputs of a K-quant's record
 
 constexpr int64_t kNibbleBytes = 256;  // of a group in a block
@@ -91,7 +92,8 @@ struct Linear {
   int64_t n() const { return matrix.outputs; }
   int64_t k() const { return matrix.inputs; }
   int64_t num_blocks() const { return matrix.blocks; }
-  // Kinds whose form of the activations is needed: at most {kBF16, one quantized kind}; none for all-F32.
+  // Kinds whose form of the activations is needed: at most {kBF16, one quantized kind}; none for all-F32. Among quantized
+  // kinds it is kQ6_K if any is, whose form serves all.
   const std::vector<Kind>& prepared_kinds() const { return prepared_kinds_; }
   int64_t packed_bytes() const;
 

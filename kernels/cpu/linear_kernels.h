@@ -22,6 +22,8 @@ struct RowTile {
   const int8_t* q;
   const float* scale;
   const float* sum;
+  const int32_t* minus_128;
+  const int32_t* minus_32;
   const Outlier* outliers;
   int64_t inputs, num_pairs, groups;  // also the strides
   int64_t ahead;                      // how many bytes ahead of the weights in use to fetch
@@ -33,6 +35,8 @@ struct RowTile {
     q = from_row(all.q, first_row * inputs);
     scale = from_row(all.scale, first_row * groups);
     sum = from_row(all.sum, first_row * groups);
+    minus_128 = from_row(all.minus_128, first_row * groups);
+    minus_32 = from_row(all.minus_32, first_row * groups * 2);
     outliers = from_row(all.outliers, first_row * kOutliers);
   }
 };
@@ -74,7 +78,9 @@ inline void multiply(const Group& group, const RowTile& tile, int64_t g, F16 (&a
   HEADWAY_UNROLL
   for (int r = 0; r < R; r++) {
     const int8_t* q = tile.q + r * tile.inputs + g * kGroup;
-    I16 low = izero(), high = izero();
+    const int64_t at = r * tile.groups + g;
+    // What all weights are minus_128 by is taken off in whole numbers, where it costs nothing.
+    I16 low = Format::kRaised ? iset1(tile.minus_128[at]) : izero(), high = izero();
     for (int c = 0; c < 4; c++) {
       if constexpr (Format::kSmall) {
         low = dot_u7s8(low, group.bytes[c], four_bytes(q + 4 * c));
@@ -84,23 +90,24 @@ inline void multiply(const Group& group, const RowTile& tile, int64_t g, F16 (&a
         high = dot_u8s8(high, group.bytes[4 + c], four_bytes(q + 16 + 4 * c));
       }
     }
-    int64_t at = r * tile.groups + g;
     acc[r] = fma(mul(group.scale, set1(tile.scale[at])), to_float(iadd(low, high)), acc[r]);
-    acc[r] = fma(group.offset, set1(tile.sum[at]), acc[r]);
+    if (!Format::kRaised) acc[r] = fma(group.offset, set1(tile.sum[at]), acc[r]);
   }
 }
 
 template <class Format, int R>
-inline void multiply(const SignedGroup& group, const RowTile& tile, int64_t g, F16 (&acc)[R]) {
+inline void multiply(const HalvedGroup& group, const RowTile& tile, int64_t g, F16 (&acc)[R]) {
   HEADWAY_UNROLL
   for (int r = 0; r < R; r++) {
     const int8_t* q = tile.q + r * tile.inputs + g * kGroup;
-    F16 scale = set1(tile.scale[r * tile.groups + g]);
-    for (int half = 0; half < 2; half++) {
-      I16 dot = izero();
-      for (int c = 0; c < 4; c++) dot = dot_raised(dot, group.bytes[4 * half + c], four_bytes(q + 16 * half + 4 * c));
-      acc[r] = fma(mul(group.scale[half], scale), to_float(isub(dot, group.raised_by[half])), acc[r]);
+    const int64_t at = r * tile.groups + g;
+    I16 low = iset1(tile.minus_32[2 * at]), high = iset1(tile.minus_32[2 * at + 1]);
+    for (int c = 0; c < 4; c++) {
+      low = dot_u7s8(low, group.bytes[c], four_bytes(q + 4 * c));
+      high = dot_u7s8(high, group.bytes[4 + c], four_bytes(q + 16 + 4 * c));
     }
+    F16 both = fma(group.scale[1], to_float(high), mul(group.scale[0], to_float(low)));
+    acc[r] = fma(both, set1(tile.scale[at]), acc[r]);
   }
 }
 

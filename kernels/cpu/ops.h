@@ -28,6 +28,8 @@ struct Activations {
   const int8_t* q;        // [rows, k], int8 in groups of 32 (the quantized kinds)
   const float* scale;     // [rows, k / 32]
   const float* sum;       // [rows, k / 32]: scale times the sum of the group's q
+  const int32_t* minus_128;  // [rows, k / 32]: -128 times that sum, for weights that are stored 128 too large
+  const int32_t* minus_32;   // [rows, k / 16]: -32 times the sum of a half group's q (kQ6_K)
   const Outlier* outliers;  // [rows, kOutliers], by input
 };
 
@@ -99,7 +101,7 @@ struct Ops {
 
   // Activations of one row range: fills what `kind` needs.
   void (*prepare)(Kind kind, const float* x, int64_t rows, int64_t k, uint16_t* bf16, int8_t* q, float* scale, float* sum,
-                  Outlier* outliers);
+                  int32_t* minus_128, int32_t* minus_32, Outlier* outliers);
   // out[row, n] for all rows and the outputs of packed blocks [block_begin, block_end) of 16.
   void (*linear)(const Linear& weights, const Activations& x, int64_t rows, float* out, int64_t block_begin,
                  int64_t block_end);

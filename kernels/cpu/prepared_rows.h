@@ -20,6 +20,8 @@ class PreparedRows {
       grow(q_, rows * width_);
       grow(scale_, rows * groups_);
       grow(sum_, rows * groups_);
+      grow(minus_128_, rows * groups_);
+      grow(minus_32_, rows * groups_ * 2);
       grow(outliers_, rows * kOutliers);
     }
   }
@@ -28,13 +30,14 @@ class PreparedRows {
   void prepare(const Linear& weights, const float* x, int64_t first, int64_t rows) {
     for (Kind kind : weights.prepared_kinds())
       ops().prepare(kind, x, rows, width_, bf16_.data() + first * even(), q_.data() + first * width_,
-                    scale_.data() + first * groups_, sum_.data() + first * groups_,
-                    outliers_.data() + first * kOutliers);
+                    scale_.data() + first * groups_, sum_.data() + first * groups_, minus_128_.data() + first * groups_,
+                    minus_32_.data() + first * groups_ * 2, outliers_.data() + first * kOutliers);
   }
 
   // All rows; x [rows, k] are the same that were prepared.
   Activations view(const float* x) const {
-    return {x, bf16_.data(), q_.data(), scale_.data(), sum_.data(), outliers_.data()};
+    return {x,           bf16_.data(),      q_.data(),        scale_.data(),
+            sum_.data(), minus_128_.data(), minus_32_.data(), outliers_.data()};
   }
 
  private:
@@ -49,6 +52,7 @@ class PreparedRows {
   std::vector<uint16_t> bf16_;
   std::vector<int8_t> q_;
   std::vector<float> scale_, sum_;
+  std::vector<int32_t> minus_128_, minus_32_;
   std::vector<Outlier> outliers_;
 };
 

@@ -74,9 +74,9 @@ inline uint32_t at_least(F16 a, F16 b) {
 }
 
 inline I16 izero() { return {_mm256_setzero_si256(), _mm256_setzero_si256()}; }
+inline I16 iset1(int32_t a) { return {_mm256_set1_epi32(a), _mm256_set1_epi32(a)}; }
 inline F16 to_float(I16 a) { return {_mm256_cvtepi32_ps(a.low), _mm256_cvtepi32_ps(a.high)}; }
 inline I16 iadd(I16 a, I16 b) { return {_mm256_add_epi32(a.low, b.low), _mm256_add_epi32(a.high, b.high)}; }
-inline I16 isub(I16 a, I16 b) { return {_mm256_sub_epi32(a.low, b.low), _mm256_sub_epi32(a.high, b.high)}; }
 inline F16 bits_of(B64 a, int shift, int32_t mask) {
   __m128i count = _mm_cvtsi32_si128(shift);
   __m256i kept = _mm256_set1_epi32(mask);
@@ -119,10 +119,6 @@ inline B64 two_bits_up(B64 a) {
           byte_mask(_mm256_srli_epi16(_mm256_slli_epi16(a.high, kLeft), kRight), 0x30)};
 }
 inline B64 combine(B64 a, B64 b) { return {_mm256_or_si256(a.low, b.low), _mm256_or_si256(a.high, b.high)}; }
-inline B64 minus(B64 a, int b) {
-  __m256i all = _mm256_set1_epi8(static_cast<char>(b));
-  return {_mm256_sub_epi8(a.low, all), _mm256_sub_epi8(a.high, all)};
-}
 
 // Pairs of bytes go to 16 bits: exact here, where 2 * 127 * 127 fits.
 inline __m256i dot_pairs(__m256i acc, __m256i u, __m256i s) {
@@ -142,10 +138,6 @@ inline I16 dot_u8s8(I16 acc, B64 w, int32_t x) {
   __m256i four = _mm256_set1_epi32(x);
   __m256i x_even = _mm256_srai_epi16(_mm256_slli_epi16(four, 8), 8), x_odd = _mm256_srai_epi16(four, 8);
   return {dot_apart(acc.low, w.low, x_even, x_odd), dot_apart(acc.high, w.high, x_even, x_odd)};
-}
-inline I16 dot_raised(I16 acc, B64 w, int32_t x) {
-  __m256i raised = _mm256_xor_si256(_mm256_set1_epi32(x), _mm256_set1_epi8(static_cast<char>(0x80)));
-  return {dot_pairs(acc.low, raised, w.low), dot_pairs(acc.high, raised, w.high)};
 }
 
 inline __m256 low_bf16(__m256i a) { return _mm256_castsi256_ps(_mm256_slli_epi32(a, 16)); }

@@ -36,9 +36,9 @@ inline float max_lane(F16 a) { return _mm512_reduce_max_ps(a); }
 inline uint32_t at_least(F16 a, F16 b) { return _mm512_cmp_ps_mask(a, b, _CMP_GE_OQ); }
 
 inline I16 izero() { return _mm512_setzero_si512(); }
+inline I16 iset1(int32_t a) { return _mm512_set1_epi32(a); }
 inline F16 to_float(I16 a) { return _mm512_cvtepi32_ps(a); }
 inline I16 iadd(I16 a, I16 b) { return _mm512_add_epi32(a, b); }
-inline I16 isub(I16 a, I16 b) { return _mm512_sub_epi32(a, b); }
 inline F16 bits_of(B64 a, int shift, int32_t mask) {
   __m512i shifted = _mm512_srl_epi32(a.v, _mm_cvtsi32_si128(shift));
   return _mm512_cvtepi32_ps(_mm512_and_si512(shifted, _mm512_set1_epi32(mask)));
@@ -66,14 +66,9 @@ inline B64 two_bits_up(B64 a) {
   return {_mm512_and_si512(moved, _mm512_set1_epi8(0x30))};
 }
 inline B64 combine(B64 a, B64 b) { return {_mm512_or_si512(a.v, b.v)}; }
-inline B64 minus(B64 a, int b) { return {_mm512_sub_epi8(a.v, _mm512_set1_epi8(static_cast<char>(b)))}; }
 
 inline I16 dot_u8s8(I16 acc, B64 w, int32_t x) { return _mm512_dpbusd_epi32(acc, w.v, _mm512_set1_epi32(x)); }
 inline I16 dot_u7s8(I16 acc, B64 w, int32_t x) { return dot_u8s8(acc, w, x); }
-inline I16 dot_raised(I16 acc, B64 w, int32_t x) {
-  __m512i raised = _mm512_xor_si512(_mm512_set1_epi32(x), _mm512_set1_epi8(static_cast<char>(0x80)));
-  return _mm512_dpbusd_epi32(acc, raised, w.v);
-}
 
 inline F16 dot_bf16(F16 acc, B64 w, uint32_t x) {
   return _mm512_dpbf16_ps(acc, (__m512bh)_mm512_set1_epi32(static_cast<int>(x)), (__m512bh)w.v);

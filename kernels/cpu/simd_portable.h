@@ -94,6 +94,11 @@ inline uint32_t at_least(F16 a, F16 b) {  // bit i: whether lane i of a is at le
 }
 
 inline I16 izero() { return I16{}; }
+inline I16 iset1(int32_t a) {
+  I16 r;
+  for (int i = 0; i < 16; i++) r.lane[i] = a;
+  return r;
+}
 inline F16 to_float(I16 a) {
   F16 r;
   for (int i = 0; i < 16; i++) r.lane[i] = static_cast<float>(a.lane[i]);
@@ -101,10 +106,6 @@ inline F16 to_float(I16 a) {
 }
 inline I16 iadd(I16 a, I16 b) {
   for (int i = 0; i < 16; i++) a.lane[i] += b.lane[i];
-  return a;
-}
-inline I16 isub(I16 a, I16 b) {
-  for (int i = 0; i < 16; i++) a.lane[i] -= b.lane[i];
   return a;
 }
 inline F16 bits_of(B64 a, int shift, int32_t mask) {  // each lane's 32 bits, shifted right and masked, as a float
@@ -160,10 +161,6 @@ inline B64 combine(B64 a, B64 b) {  // bitwise or
   for (int i = 0; i < 64; i++) a.byte[i] |= b.byte[i];
   return a;
 }
-inline B64 minus(B64 a, int b) {  // byte by byte
-  for (int i = 0; i < 64; i++) a.byte[i] = static_cast<uint8_t>(a.byte[i] - b);
-  return a;
-}
 // acc[i] += sum over j < 4 of unsigned w[4 i + j] * signed x[j]; x is four bytes, the same for all lanes.
 inline I16 dot_u8s8(I16 acc, B64 w, int32_t x) {
   int8_t four[4];
@@ -174,15 +171,6 @@ inline I16 dot_u8s8(I16 acc, B64 w, int32_t x) {
 }
 // The same of w up to 127: cheaper on some machines.
 inline I16 dot_u7s8(I16 acc, B64 w, int32_t x) { return dot_u8s8(acc, w, x); }
-// acc[i] += sum over j < 4 of signed w[4 i + j] * (x[j] + 128), w between -64 and 63: what an instruction for unsigned
-// times signed bytes gives for signed weights. Taking 128 times the sum of the weights away leaves the product.
-inline I16 dot_raised(I16 acc, B64 w, int32_t x) {
-  int8_t four[4];
-  memcpy(four, &x, 4);
-  for (int i = 0; i < 16; i++)
-    for (int j = 0; j < 4; j++) acc.lane[i] += static_cast<int8_t>(w.byte[4 * i + j]) * (four[j] + 128);
-  return acc;
-}
 
 // bfloat16 pairs: w holds, per lane, two bfloat16 (the first in the low half); x is one pair for all lanes.
 inline float bf16_to_float(uint16_t b) {

@@ -49,7 +49,8 @@ inline F16 bytes_of(const uint8_t* p, unsigned i) { return bits_of(load_bytes(p 
 struct Q4_0Format {
   using Reading = Grouped;
   static constexpr int64_t kHeadBytes = 0, kGroupBytes = kQ4_0GroupBytes, kGroups = 1;
-  static constexpr bool kSmall = true;  // no byte is above 127
+  static constexpr bool kSmall = true;    // no byte is above 127
+  static constexpr bool kRaised = false;  // whether the offset is -128 times the scale
   static Group unpack(const uint8_t*, const uint8_t* p) {
     Group group;
     unpack_nibbles(p, group.bytes);
@@ -64,7 +65,7 @@ struct Q4_0Format {
 struct Q4_1Format {
   using Reading = Grouped;
   static constexpr int64_t kHeadBytes = 0, kGroupBytes = kQ4_1GroupBytes, kGroups = 1;
-  static constexpr bool kSmall = true;
+  static constexpr bool kSmall = true, kRaised = false;
   static Group unpack(const uint8_t*, const uint8_t* p) {
     Group group;
     unpack_nibbles(p, group.bytes);
@@ -79,7 +80,7 @@ struct Q4_1Format {
 struct Q8_0Format {
   using Reading = Grouped;
   static constexpr int64_t kHeadBytes = 0, kGroupBytes = kQ8_0GroupBytes, kGroups = 1;
-  static constexpr bool kSmall = false;
+  static constexpr bool kSmall = false, kRaised = true;
   static Group unpack(const uint8_t*, const uint8_t* p) {
     Group group;
     for (int c = 0; c < 8; c++) group.bytes[c] = load_bytes(p + 64 * c);
@@ -94,7 +95,7 @@ struct Q8_0Format {
 struct Q4_KFormat {
   using Reading = Grouped;
   static constexpr int64_t kHeadBytes = kQ4_KHeadBytes, kGroupBytes = kQ4_KGroupBytes, kGroups = 8;
-  static constexpr bool kSmall = true;
+  static constexpr bool kSmall = true, kRaised = false;
   static Group unpack(const uint8_t* head, const uint8_t* p) {
     Group group;
     unpack_nibbles(p, group.bytes);
@@ -107,41 +108,33 @@ struct Q4_KFormat {
   }
 };
 
-// ---- Q6_K: signed weights, a scale for each half of a group
+// ---- Q6_K: bytes that are 32 too large, a scale for each half of a group
 
-struct SignedGroup {
+struct HalvedGroup {
   B64 bytes[8];
   F16 scale[2];
-  I16 raised_by[2];  // what dot_raised of a half is too large by
 };
 
 struct Q6_KFormat {
   using Reading = Grouped;
   static constexpr int64_t kHeadBytes = kQ6_KHeadBytes, kGroupBytes = kQ6_KGroupBytes, kGroups = 8;
 
-  template <int kHalf>
-  static void unpack_half(const uint8_t* p, SignedGroup& group) {
-    B64 high = load_bytes(p + kNibbleBytes + 64 * kHalf);
-    B64* bytes = group.bytes + 4 * kHalf;
-    bytes[0] = minus(combine(bytes[0], two_bits_up<0>(high)), 32);
-    bytes[1] = minus(combine(bytes[1], two_bits_up<2>(high)), 32);
-    bytes[2] = minus(combine(bytes[2], two_bits_up<4>(high)), 32);
-    bytes[3] = minus(combine(bytes[3], two_bits_up<6>(high)), 32);
-    constexpr int32_t kZeros = 0;  // raised, each counts its weight 128 times
-    group.raised_by[kHalf] = izero();
-    for (int c = 0; c < 4; c++) group.raised_by[kHalf] = dot_raised(group.raised_by[kHalf], bytes[c], kZeros);
-  }
-  static SignedGroup unpack(const uint8_t* head, const uint8_t* p) {
-    SignedGroup group;
+  static HalvedGroup unpack(const uint8_t* head, const uint8_t* p) {
+    HalvedGroup group;
     unpack_nibbles(p, group.bytes);
-    unpack_half<0>(p, group);
-    unpack_half<1>(p, group);
     F16 scale = halves(head);
-    for (int half = 0; half < 2; half++)
+    for (int half = 0; half < 2; half++) {
+      B64 high = load_bytes(p + kNibbleBytes + 64 * half);
+      B64* bytes = group.bytes + 4 * half;
+      bytes[0] = combine(bytes[0], two_bits_up<0>(high));
+      bytes[1] = combine(bytes[1], two_bits_up<2>(high));
+      bytes[2] = combine(bytes[2], two_bits_up<4>(high));
+      bytes[3] = combine(bytes[3], two_bits_up<6>(high));
       group.scale[half] = mul(scale, load_s8(p + kNibbleBytes + 128 + 16 * half));
+    }
     return group;
   }
-  static F16 input(const SignedGroup& group, const uint8_t* p, unsigned i) {
+  static F16 input(const HalvedGroup& group, const uint8_t* p, unsigned i) {
     F16 high = bits_of(load_bytes(p + kNibbleBytes + i / 16 * 64), i % 4 * 8 + i % 16 / 4 * 2, 3);
     return mul(group.scale[i / 16], fma(high, set1(16), sub(nibbles_of(p, i), set1(32))));
   }
