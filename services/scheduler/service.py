@@ -57,17 +57,18 @@ class SchedulerService:
     def run(self) -> ExitCode:
         """Serves until a drain is complete."""
         while not self._is_drained():
-            self._wait()
+            has_commands = self._wait()
             self._take_frames()
-            self._take_commands()
+            if has_commands:
+                self._take_commands()
             self._watch_time()
             self._send_plans()
             self._deliver()
             self._tell_load()
         return ExitCode.OK
 
-    def _wait(self) -> None:
-        """Until a frame, a command or the executor's end has come, or something is due."""
+    def _wait(self) -> bool:
+        """Until a frame, a command or the executor's end has come, or something is due. Whether commands have come."""
         awaited: list[tuple[zmq.Socket[bytes] | int, int]] = [
             (self._link.socket, zmq.POLLIN),
             (self._inbox.fd, zmq.POLLIN),
@@ -76,7 +77,8 @@ class SchedulerService:
             awaited.append((process_fd, zmq.POLLIN))
         deadline_us = self._core.next_deadline_us()
         due_us = self._load_due_us if deadline_us is None else min(deadline_us, self._load_due_us)
-        zmq.zmq_poll(awaited, max(0, -(-(due_us - self._clock_us()) // 1000)))
+        ready = zmq.zmq_poll(awaited, max(0, -(-(due_us - self._clock_us()) // 1000)))
+        return (self._inbox.fd, zmq.POLLIN) in ready
 
     def _take_frames(self) -> None:
         self._handle_from_executor(self._link.receive(self._clock_us()))
@@ -134,9 +136,10 @@ class SchedulerService:
         """Load and readiness: each quarter second, and at once when progress stops or begins again."""
         now_us = self._clock_us()
         progress = self._core.is_progressing(now_us) and not self._link.is_silent(now_us, self._heartbeat_timeout_us)
-        if self._core.is_idle and not self._was_idle:
+        is_idle = self._core.is_idle
+        if is_idle and not self._was_idle:
             self._core.check_integrity()
-        self._was_idle = self._core.is_idle
+        self._was_idle = is_idle
         if now_us >= self._load_due_us or progress is not self._told_progress:
             self._load_due_us = now_us + LOAD_INTERVAL_US
             self._hub.tell_load(dataclasses.replace(self._core.load(now_us), making_progress=progress))

@@ -107,11 +107,12 @@ class Bench:
         self.turns_left = 0
 
     def _wait(self):
-        """In the place of the poll: a millisecond passes; after the last turn the loop is broken off."""
+        """In the place of the poll: a millisecond passes, commands may have come; after the last turn the loop is broken off."""
         if not self.turns_left:
             raise StopIteration
         self.turns_left -= 1
         self.now_us += 1000
+        return True
 
     def turn(self, turns=1):
         self.turns_left = turns
