@@ -36,21 +36,23 @@ class Exchange:
 
     def take(self, response: v1.GenerateResponse) -> Delta | None:
         """What `response` adds, if anything."""
-        if response.HasField("started") and self.started is None:
+        if self.started is None and response.HasField("started"):
             self.started = response.started
-        delta, finished = response.delta, response.finished if response.HasField("finished") else None
-        if not response.HasField("delta") and finished is None:
+        has_delta, finished = response.HasField("delta"), response.finished if response.HasField("finished") else None
+        if not has_delta and finished is None:
             return None
-        index = delta.index if response.HasField("delta") else response.finished.index
-        if delta.token_ids:
-            self._token_ids += delta.token_ids
+        delta = response.delta
+        index = delta.index if has_delta else response.finished.index
+        token_ids = tuple(delta.token_ids)
+        if token_ids:
+            self._token_ids += token_ids
             self.attempts.progressed()
         self.texts[index] = self.texts.get(index, "") + delta.text
         if finished is not None:
             self._unfinished.discard(index)
         return Delta(
             text=delta.text,
-            token_ids=tuple(delta.token_ids),
+            token_ids=token_ids,
             index=index,
             logprobs=tuple(delta.logprobs),
             prompt_logprobs=tuple(delta.prompt_logprobs),
