@@ -6,8 +6,9 @@ from typing import Any, Protocol, TypeVar
 
 import grpc.aio
 
+from services.router.computations import Computed
 from services.router.limits import Limits
-from services.router.scheduler_link import Computed, SchedulerLink
+from services.router.scheduler_link import SchedulerLink
 from services.router.served_model import ModelCache, ServedModel
 from services.router.settings import RouterSettings
 from services.runtime.errors import Refusal, unavailable

@@ -5,16 +5,15 @@ import contextlib
 import random
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import grpc.aio
 
-from services.router.logprob_rows import LogprobRow, rows_by_handle
+from services.router.computations import Computations, Computed, tell_lost
 from services.router.scheduler_client import SchedulerClient
 from services.router.served_model import ModelCache, ServedModel
 from services.router.settings import RouterSettings
 from services.router.text.errors import UnusableModel
-from services.runtime.errors import Refusal, internal
 from services.runtime.logging import get_logger
 from services.wire.codec import decode, encode
 from services.wire.execution import PROTOCOL
@@ -32,29 +31,15 @@ from services.wire.scheduling import (
     SchedulerHello,
     StepTokens,
     Stop,
-    Submit,
     ToRouter,
     ToScheduler,
 )
 
-_MAX_HANDLE = 2**31 - 1  # handles travel in int32 columns
 _FIRST_PAUSE_S = 0.05
 _LONGEST_PAUSE_S = 1.0
 _TICK_S = 0.25
 
 log = get_logger(__name__)
-
-
-class Computed(Protocol):
-    """What the router has computed by a scheduler; hears what becomes of it, each call in the event loop."""
-
-    def submission(self, handle: int, hello: SchedulerHello) -> Submit: ...
-    def take_tokens(self, token_ids: Sequence[int], rows: Sequence[LogprobRow]) -> None: ...
-    def take_prompt_rows(self, rows: Sequence[LogprobRow]) -> None: ...
-    def take_finished(self, finished: Finished) -> None: ...
-    def take_rejected(self, rejected: Rejected) -> None: ...
-    def lost(self) -> None: ...
-    def fail(self, refusal: Refusal) -> None: ...
 
 
 class SchedulerLink:
@@ -71,8 +56,7 @@ class SchedulerLink:
         self._settings = settings
         self._models = models
         self._changed = changed
-        self._computed: dict[int, Computed] = {}
-        self._last_handle = 0
+        self._computations = Computations()
         # At most one Submit and one Stop or Cancel for each live request, which the router's intake bounds.
         self._outbox: deque[bytes] = deque()
         self._outbox_filled = asyncio.Event()
@@ -93,13 +77,13 @@ class SchedulerLink:
 
     @property
     def num_live(self) -> int:
-        return len(self._computed)
+        return len(self._computations)
 
     @property
     def busyness(self) -> int:
         """Sequences there: as the scheduler last said, or more if this router alone has more."""
         reported = self.load.running + self.load.waiting if self.load else 0
-        return max(reported, len(self._computed))
+        return max(reported, len(self._computations))
 
     def is_ready(self, now: float) -> bool:
         """Whether work sent here would move."""
@@ -114,11 +98,7 @@ class SchedulerLink:
 
         None: what it says of itself cannot be sent; it has been failed.
         """
-        handle = self._mint_handle()
-        if not _tell(computed, self._submit, computed, handle):
-            return None
-        self._computed[handle] = computed
-        return handle
+        return self._computations.begin(computed, self._submit)
 
     def _submit(self, computed: Computed, handle: int) -> None:
         assert self.hello is not None
@@ -126,12 +106,12 @@ class SchedulerLink:
 
     def stop(self, handle: int, accepted_count: int) -> None:
         """The sequence is complete at `accepted_count` tokens; nothing more is heard of it."""
-        if self._computed.pop(handle, None) is not None:
+        if self._computations.drop(handle):
             self._send(Stop(handle=handle, accepted_count=accepted_count))
 
     def cancel(self, handle: int) -> None:
         """Nobody wants the sequence any more; nothing more is heard of it."""
-        if self._computed.pop(handle, None) is not None:
+        if self._computations.drop(handle):
             self._send(Cancel(handle=handle))
 
     async def explain(self, tenant: str, request_id: str) -> ExplainByIdResponse:
@@ -211,57 +191,32 @@ class SchedulerLink:
         self._outbox.append(encode(ToScheduler(body=body)))  # type: ignore[arg-type]
         self._outbox_filled.set()
 
-    def _mint_handle(self) -> int:
-        while True:
-            self._last_handle = self._last_handle % _MAX_HANDLE + 1
-            if self._last_handle not in self._computed:
-                return self._last_handle
-
     def _detach(self) -> None:
         if self.hello is not None:
-            log.warning("scheduler lost", address=self.address, live_requests=len(self._computed))
+            log.warning("scheduler lost", address=self.address, live_requests=len(self._computations))
         if self._learning is not None:
             self._learning.cancel()
             self._learning = None
         self.hello = self.model = self.load = self._client = None
         self._outbox.clear()
-        orphans, self._computed = self._computed, {}
+        orphans = self._computations.take_all()
         self._changed(self)
-        for computed in orphans.values():
-            _tell(computed, computed.lost)
+        tell_lost(orphans)
 
     # ---- what the scheduler says
 
     def _hear(self, body: Message) -> None:
         match body:
             case StepTokens():
-                self._hear_tokens(body)
+                self._computations.hear_tokens(body)
             case Finished():
-                computed = self._computed.pop(body.handle, None)
-                if computed is not None:
-                    _tell(computed, computed.take_finished, body)
+                self._computations.hear_finished(body)
             case Rejected():
-                computed = self._computed.pop(body.handle, None)
-                if computed is not None:
-                    _tell(computed, computed.take_rejected, body)
+                self._computations.hear_rejected(body)
             case Load():
                 self.load, self._load_at = body, asyncio.get_running_loop().time()
             case SchedulerHello():
                 self._hear_hello(body)
-
-    def _hear_tokens(self, step: StepTokens) -> None:
-        for handle, rows in rows_by_handle(step.prompt_logprobs).items():
-            computed = self._computed.get(handle)
-            if computed is not None:
-                _tell(computed, computed.take_prompt_rows, rows)
-        rows_of = rows_by_handle(step.logprobs)
-        token_ids = step.tokens.tolist()
-        start = 0
-        for handle, count in zip(step.handles.tolist(), step.counts.tolist(), strict=True):
-            computed = self._computed.get(handle)  # None: stopped or cancelled while its tokens were on the way
-            if computed is not None:
-                _tell(computed, computed.take_tokens, token_ids[start : start + count], rows_of.get(handle, ()))
-            start += count
 
     def _hear_hello(self, hello: SchedulerHello) -> None:
         if hello.protocol != PROTOCOL:
@@ -299,17 +254,6 @@ class SchedulerLink:
                 log.exception("model could not be loaded", address=self.address)
                 return
             await asyncio.sleep(_TICK_S)
-
-
-def _tell(computed: Computed, tell: Callable[..., None], *arguments: Any) -> bool:
-    """Whether it went well. A fault in the handling of one sequence ends that sequence, not the link."""
-    try:
-        tell(*arguments)
-    except Exception:
-        log.exception("a sequence could not be told, or told of")
-        computed.fail(internal())
-        return False
-    return True
 
 
 async def _cancelled(tasks: Sequence["asyncio.Future[None]"]) -> None:

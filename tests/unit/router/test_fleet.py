@@ -123,22 +123,6 @@ async def test_a_sequence_of_a_model_that_is_gone_fails():
     assert late.refusal is not None
 
 
-async def test_handles_are_never_shared():
-    """Handles wrap around within int32 and skip those in use."""
-    fleet = fleet_of(1)
-    attach(fleet, 0)
-    link = fleet.links[0]
-    first = Sequence()
-    fleet.place(first)
-    link._last_handle = 2**31 - 2
-    handles = []
-    for _ in range(3):
-        sequence = Sequence()
-        fleet.place(sequence)
-        handles.append(sequence.seat[1])
-    assert handles == [2**31 - 1, 2, 3]
-
-
 async def test_a_sequence_that_cannot_be_sent_fails_alone():
     """A field that does not fit into the message is its request's failure; the others that waited are sent."""
 
