@@ -1,9 +1,14 @@
 """Latency classes: who is promised what, and gets it, on the virtual clock."""
 
+import random
+from itertools import pairwise
+
+import pytest
+
 from services.scheduler.core.settings import CoreSettings
-from services.scheduler.driver import Driver
+from services.scheduler.driver import Answer, Driver
 from tests.simulation.paced_engine import PacedEngine
-from tests.simulation.runs import ENDLESS, driver, tokens
+from tests.simulation.runs import ENDLESS, driver, is_right, tokens
 
 
 def roomy(**settings: int | str) -> Driver:
@@ -53,3 +58,66 @@ def test_attainment_is_counted_in_the_records():
     assert sum(each.ended for each in counts) == len(answers)
     assert sum(each.ttft_met for each in counts) == 2, "the third waited for 600 ms"
     assert sum(each.tbt_met for each in counts) == 3
+
+
+def chats(d: Driver, *, per_s: int, until_us: int) -> list[Answer]:
+    """Random arrivals of random lengths; the same each time."""
+    rng, at_us, answers = random.Random(1), 0.0, []
+    while at_us < until_us:
+        at_us += rng.expovariate(per_s / 1e6)
+        prompt = tokens(rng.randrange(50, 300), len(answers))
+        answers.append(
+            d.submit(
+                prompt, max_tokens=rng.randrange(20, 120), sampling=ENDLESS, latency_class="chat", at_us=int(at_us)
+            )
+        )
+    return answers
+
+
+def p99_us(values: list[int]) -> int:
+    return sorted(values)[len(values) * 99 // 100]
+
+
+@pytest.mark.parametrize("per_s", [10, 50])
+def test_full_batch_load_worsens_chats_by_at_most_a_tenth(per_s: int):
+    """p99 of TTFT and TBT, with 300 long batch requests waiting all the while; in the end those finish too."""
+    ttft_us, tbt_us = [], []
+    for num_batch in (0, 300):
+        d = roomy(max_slots=32)
+        batch = [
+            d.submit(tokens(600, n), max_tokens=60, latency_class="batch") for n in range(10**4, 10**4 + num_batch)
+        ]
+        answers = chats(d, per_s=per_s, until_us=8_000_000)
+        d.run(until_us=8_000_000)
+        begun = [answer for answer in answers if answer.token_times_us]
+        ttft_us.append(p99_us([answer.token_times_us[0] - answer.submitted_us for answer in begun]))
+        tbt_us.append(p99_us([b - a for answer in begun for a, b in pairwise(answer.token_times_us)]))
+        assert sum(len(answer.token_ids) for answer in batch) >= num_batch, "batch work stood still"
+        assert num_batch == 0 or not all(answer.has_ended for answer in batch)
+        d.run()
+        assert all(answer.finished for answer in (*answers, *batch))
+    assert ttft_us[1] <= 1.1 * ttft_us[0]
+    assert tbt_us[1] <= 1.1 * tbt_us[0]
+
+
+def test_batch_work_has_the_whole_server_when_nothing_else_comes():
+    """Its prompts fill the budget, and it has all the slots."""
+    d = roomy(max_slots=8, token_budget=512)
+    batch = [d.submit(tokens(600, n), max_tokens=30, sampling=ENDLESS, latency_class="batch") for n in range(16)]
+    d.run()
+    assert max(record.prefill_tokens for record in d.records) > 400
+    assert max(record.running for record in d.records) == 8
+    assert all(answer.finished for answer in batch)
+
+
+def test_batch_work_gives_its_slots_to_a_chat_at_once():
+    """Though it holds all of them; what gave way finishes all the same, with the same tokens."""
+    d = driver(max_slots=4)
+    batch = [d.submit(tokens(40, n), max_tokens=50, sampling=ENDLESS, latency_class="batch") for n in range(4)]
+    d.run(until_us=20_000)
+    assert sum(record.preempted for record in d.records) == 0
+    late = d.submit(tokens(20, 8), max_tokens=10, sampling=ENDLESS, latency_class="chat")
+    d.run()
+    assert late.token_times_us[0] - late.submitted_us <= 2000
+    assert sum(record.preempted for record in d.records) == 1
+    assert all(is_right(answer) for answer in (*batch, late))

@@ -28,6 +28,8 @@ class Columns:
         """The length at which its last block is full, or its goal, whichever comes first; NEVER unless `ready`."""
         self.ready = np.zeros(num_slots, np.bool_)
         """All tokens known at admission are computed, or planned to be, and the goal is not reached."""
+        self.spare = np.zeros(num_slots, np.bool_)
+        """Of a class that takes what the others leave."""
         self.step = column()
         """1: decodes in the step that is planned next or was planned last."""
         self.told = column()
@@ -71,4 +73,4 @@ class Columns:
         self.event[slot] = NEVER
         for column in self._cleared:
             column[slot] = 0
-        self.ready[slot] = False
+        self.ready[slot] = self.spare[slot] = False

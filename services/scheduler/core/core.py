@@ -17,6 +17,7 @@ from services.scheduler.core.progress import Progress
 from services.scheduler.core.sequence import Sequence
 from services.scheduler.core.session import Session
 from services.scheduler.core.settings import CoreSettings
+from services.scheduler.core.spare import Spare
 from services.scheduler.core.steps import Steps
 from services.wire.event_log import (
     Drain,
@@ -256,7 +257,8 @@ class Core:
             target_us=self.settings.tbt_target_us,
         )
         batching = batching_of(self.settings, session, life.queue)
-        self._planner = Planner(session, life.queue, life.quotas, batching, pace)
+        spare = Spare(session.running, life.queue, self._progress.cost)
+        self._planner = Planner(session, life.queue, life.quotas, batching, pace=pace, spare=spare)
         self._steps = Steps(session, life, self._progress)
         self._progress.executor_came(session, self._now_us)
         for router in life.registry.routers:

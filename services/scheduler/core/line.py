@@ -7,32 +7,35 @@ from services.scheduler.core.sequence import Sequence
 
 _SLACK = 64
 
+Rank = tuple[bool, int]
+"""(whether it is spare work, what the policy says)."""
+
 
 class Line:
     """A heap. Those that leave from the middle are dropped in passing, so memory follows those that wait."""
 
     def __init__(self) -> None:
-        self._heap: list[tuple[int, int]] = []
+        self._heap: list[tuple[Rank, int]] = []
         self._waiting: dict[int, Sequence] = {}
 
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def __iter__(self) -> Iterator[tuple[int, Sequence]]:
+    def __iter__(self) -> Iterator[tuple[Rank, Sequence]]:
         """(rank, sequence), in order."""
         for rank, serial in sorted(self._heap):
             if serial in self._waiting:
                 yield rank, self._waiting[serial]
 
     @property
-    def first(self) -> tuple[int, Sequence]:
+    def first(self) -> tuple[Rank, Sequence]:
         """(rank, sequence) of the one that is next; somebody waits."""
         while self._heap[0][1] not in self._waiting:
             heappop(self._heap)
         rank, serial = self._heap[0]
         return rank, self._waiting[serial]
 
-    def join(self, sequence: Sequence, rank: int) -> None:
+    def join(self, sequence: Sequence, rank: Rank) -> None:
         """Undone by `leave`."""
         self._waiting[sequence.serial] = sequence
         heappush(self._heap, (rank, sequence.serial))

@@ -9,6 +9,7 @@ from services.scheduler.core.queue import WaitingQueue
 from services.scheduler.core.quota import Quotas
 from services.scheduler.core.sequence import Sequence, State
 from services.scheduler.core.session import Session
+from services.scheduler.core.spare import Spare
 
 
 class Planner:
@@ -19,7 +20,9 @@ class Planner:
     beginning is admitted only when that is planned: a cold burst with a common prefix computes it once at any budget.
     """
 
-    def __init__(self, session: Session, queue: WaitingQueue, quotas: Quotas, batching: Batching, pace: Pace) -> None:
+    def __init__(
+        self, session: Session, queue: WaitingQueue, quotas: Quotas, batching: Batching, *, pace: Pace, spare: Spare
+    ) -> None:
         self._session = session
         self._running = session.running
         self._kv = session.kv
@@ -27,6 +30,7 @@ class Planner:
         self._quotas = quotas
         self.batching = batching
         self._pace = pace
+        self._spare = spare
         self._blocked = (-1, -1)
 
     def draft(self, at_us: int) -> Draft | None:
@@ -35,10 +39,14 @@ class Planner:
         if self._session.flights and self._quarantined():
             return None  # it runs alone: not even beside an unanswered plan of others
         draft = Draft(at_us, self._session.token_budget)
+        self._spare.begin_step(at_us)
+        choose = self._spare.choose if self._spare.is_there else None
+        if self._running.num_spare:
+            self._make_room(draft)
         seat_for_prefill = self._running.has_prefilling or self._can_try_admission()
         while True:
             alone = self._alone(draft)
-            self._running.choose_decodes(draft.left, seat_for_prefill=seat_for_prefill, alone=alone)
+            self._running.choose_decodes(draft.left, seat_for_prefill=seat_for_prefill, alone=alone, choose=choose)
             self._grow(draft)
             draft.num_decodes, draft.decode_context = self._running.recount(), self._running.decode_context
             if seat_for_prefill:
@@ -108,16 +116,29 @@ class Planner:
         draft.append_blocks.append(self._kv.grow(sequence))
         self._running.grew(sequence)
 
+    def _make_room(self, draft: Draft) -> None:
+        """Spare work gives its slots and blocks to whoever else is next."""
+        running, head = self._running, self.batching.head
+        if head is None or head.is_spare or not self._quotas.can_charge(head, running.final_blocks(head)):
+            return
+        while running.num_spare and (running.is_full or not self._fits(head, self._kv.match(head))):
+            self.preempt(preemption.victim(running, self._queue.policy), draft.at_us)
+            draft.num_preempted += 1
+
     def _prefill(self, draft: Draft, alone: Sequence | None) -> None:
-        for sequence in self._running.prefilling if self._running.has_prefilling else ():
-            if draft.left and (alone is None or sequence is alone):
-                self._chunk(draft, sequence)
-        if alone is None and draft.left and self._can_try_admission():
-            self._queue.policy.settle(self._running)
         tenants_at_quota: set[str] = set()
-        while alone is None and draft.left and self._can_try_admission():
+        for is_spare in (False, True) if self._spare.is_there else (False,):
+            for sequence in self._running.prefilling if self._running.has_prefilling else ():
+                if sequence.is_spare is is_spare and (alone is None or sequence is alone):
+                    self._chunk(draft, sequence)
+            if alone is None and self._can_try_admission():
+                self._queue.policy.settle(self._running)
+                self._admit_waiting(draft, tenants_at_quota, is_spare=is_spare)
+
+    def _admit_waiting(self, draft: Draft, tenants_at_quota: set[str], *, is_spare: bool) -> None:
+        while self._room(draft, is_spare=is_spare) and self._can_try_admission():
             waiting = self.batching.first(tenants_at_quota)
-            if waiting is None or waiting.is_quarantined:
+            if waiting is None or waiting.is_quarantined or waiting.is_spare is not is_spare:
                 return
             if not self._quotas.can_charge(waiting, self._running.final_blocks(waiting)):
                 tenants_at_quota.add(waiting.submit.tenant)  # the others need not wait for it
@@ -126,16 +147,26 @@ class Planner:
             else:
                 return
 
+    def _room(self, draft: Draft, *, is_spare: bool) -> int:
+        """Tokens of prompts that the step still has room for."""
+        return min(draft.left, self._spare.left) if is_spare else draft.left
+
     def _can_try_admission(self) -> bool:
         head = self.batching.head
-        return head is not None and self.batching.is_open and not self.is_blocked(head)
+        if head is None or not self.batching.is_open or self.is_blocked(head):
+            return False
+        return self._spare.may_enter or not head.is_spare
 
-    def _admit(self, draft: Draft, sequence: Sequence) -> bool:
-        """Whether it fits, with what must stay idle for the others; then it has a slot and blocks."""
-        hits = self._kv.match(sequence)
+    def _fits(self, sequence: Sequence, hits: list[int]) -> bool:
+        """Whether it has room, with what must stay idle for the others."""
         num_blocks = self._kv.blocks_for(sequence.num_stored)
         headroom = preemption.headroom_blocks(sequence, self._running, num_blocks)
-        if not self._kv.can_place(sequence, hits, headroom):
+        return self._kv.can_place(sequence, hits, headroom)
+
+    def _admit(self, draft: Draft, sequence: Sequence) -> bool:
+        """Whether it fits; then it has a slot and blocks."""
+        hits = self._kv.match(sequence)
+        if not self._fits(sequence, hits):
             self._blocked = (sequence.serial, self._kv.pool.num_releases)
             return False
         self._queue.leave(sequence)
@@ -150,9 +181,12 @@ class Planner:
         return True
 
     def _chunk(self, draft: Draft, sequence: Sequence) -> None:
-        """As many of its uncomputed tokens as the budget has left."""
+        """As many of its uncomputed tokens as the step has room for."""
         start = self._running.computed(sequence)
-        end = min(sequence.admitted_length, start + draft.left)
+        end = min(sequence.admitted_length, start + self._room(draft, is_spare=sequence.is_spare))
+        if end <= start:
+            return
+        self._spare.left -= (end - start) * sequence.is_spare
         draft.chunks.append(Chunk(sequence, sequence.order, sequence.slot, start, end))
         draft.num_prefill_tokens += end - start
         sequence.account.compute(start, end, mark=sequence.mark, prompt_length=sequence.submit.prompt_length)

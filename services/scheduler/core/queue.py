@@ -4,7 +4,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from heapq import heapify, heappop, heappush, heapreplace
 
-from services.scheduler.core.line import Line
+from services.scheduler.core.line import Line, Rank
 from services.scheduler.core.policies.fcfs import FirstCome
 from services.scheduler.core.policies.policy import Policy
 from services.scheduler.core.sequence import Sequence
@@ -12,12 +12,16 @@ from services.scheduler.core.sequence import Sequence
 _SLACK = 64
 
 
+Turn = tuple[bool, int, int]
+"""(whether it is spare work, what the policy says, serial number)."""
+
+
 class WaitingQueue:
     """Newcomers join if the bounds allow; what has run already, or ran elsewhere, passes the bounds.
 
     What has run already stands at the front. Behind it each tenant has a line, and a heap holds the turn of the first of
-    each; the policy says both orders. Turns that have moved are found when they come to the top, so nothing here grows
-    with the length of the queue but the logarithm.
+    each; the policy says both orders. Spare work is behind all other, in the same order. Turns that have moved are found
+    when they come to the top, so nothing here grows with the length of the queue but the logarithm.
     """
 
     def __init__(self, *, max_requests: int, max_tokens: int, policy: Policy | None = None) -> None:
@@ -25,50 +29,43 @@ class WaitingQueue:
         self.max_tokens = max_tokens
         self.policy: Policy = policy or FirstCome()
         self.num_tokens = 0
+        self.num_spare = 0
         self._num_in_lines = 0
-        self._front: OrderedDict[int, Sequence] = OrderedDict()
+        self._fronts: tuple[OrderedDict[int, Sequence], OrderedDict[int, Sequence]] = (OrderedDict(), OrderedDict())
+        """Of spare work the second."""
         self._lines: dict[str, Line] = {}
-        self._turns: list[tuple[int, int, str]] = []
-        self._turn_of: dict[str, tuple[int, int]] = {}
+        self._turns: list[tuple[Turn, str]] = []
+        self._turn_of: dict[str, Turn] = {}
         """The entry of a tenant in the heap; others are dropped when they come to the top."""
 
     def __len__(self) -> int:
-        return len(self._front) + self._num_in_lines
+        return self._num_in_lines + len(self._fronts[0]) + len(self._fronts[1])
 
     def __iter__(self) -> Iterator[Sequence]:
         """In order, as far as it can be foreseen. This sorts; a step never does it."""
-        yield from self._front.values()
-        turns: list[tuple[int, int, Sequence, int, Iterator[tuple[int, Sequence]]]] = []
-
-        def push_next(line: Iterator[tuple[int, Sequence]], price: int) -> None:
-            for rank, sequence in line:
-                turn = self.policy.turn(sequence, rank) + price
-                heappush(turns, (turn, sequence.serial, sequence, price, line))
-                return
-
-        for line in self._lines.values():
-            push_next(iter(line), 0)
-        while turns:
-            _, _, sequence, price, rest = heappop(turns)
-            yield sequence
-            push_next(rest, price + self.policy.price(sequence))
+        in_lines = list(self._merge())
+        for is_spare in (False, True):
+            yield from self._fronts[is_spare].values()
+            yield from (sequence for sequence in in_lines if sequence.is_spare is is_spare)
 
     @property
     def head(self) -> Sequence | None:
         """The one that is next; None: nobody waits."""
-        return next(iter(self._front.values())) if self._front else self._first_in_turn()
+        urgent, spare = self._fronts
+        if urgent:
+            return next(iter(urgent.values()))
+        first = self._first_in_turn()
+        return next(iter(spare.values())) if spare and (first is None or first.is_spare) else first
 
     def first(self, without: set[str]) -> Sequence | None:
         """The first that is of none of the tenants `without`."""
-        for ran in self._front.values():
-            if ran.submit.tenant not in without:
-                return ran
-        passed = []
-        while (sequence := self._first_in_turn()) and sequence.submit.tenant in without:
-            passed.append(heappop(self._turns))
-        for entry in passed:
-            heappush(self._turns, entry)
-        return sequence
+        if not without:
+            return self.head
+        ran, spare = (
+            next((each for each in front.values() if each.submit.tenant not in without), None) for front in self._fronts
+        )
+        first = ran or self._first_in_lines(without)
+        return spare if spare and (first is None or first.is_spare) else first
 
     def can_join(self, num_tokens: int) -> bool:
         """Whether a newcomer of `num_tokens` is within the bounds. An empty queue takes any one."""
@@ -83,22 +80,23 @@ class WaitingQueue:
         if line is None:
             self.policy.join(sequence, self._first_in_turn())
             line = self._lines[tenant] = Line()
-        line.join(sequence, self.policy.rank(sequence))
+        line.join(sequence, (sequence.is_spare, self.policy.rank(sequence)))
         self._num_in_lines += 1
-        self.num_tokens += sequence.num_stored
+        self._count(sequence, 1)
         if line.first[1] is sequence:
             self._enter_turn(tenant)
 
     def rejoin(self, sequence: Sequence) -> None:
         """At the front: it has been admitted before; undone by `leave`."""
-        self._front[sequence.serial] = sequence
-        self._front.move_to_end(sequence.serial, last=False)
+        front = self._fronts[sequence.is_spare]
+        front[sequence.serial] = sequence
+        front.move_to_end(sequence.serial, last=False)
+        self._count(sequence, 1)
         self.policy.release(sequence)
-        self.num_tokens += sequence.num_stored
 
     def leave(self, sequence: Sequence) -> None:
-        self.num_tokens -= sequence.num_stored
-        if self._front.pop(sequence.serial, None):
+        self._count(sequence, -1)
+        if self._fronts[sequence.is_spare].pop(sequence.serial, None):
             return
         tenant = sequence.submit.tenant
         line = self._lines[tenant]
@@ -115,29 +113,61 @@ class WaitingQueue:
         waiting = list(self)
         assert len(waiting) == len(self), "a sequence that waits is miscounted"
         assert self.num_tokens == sum(sequence.num_stored for sequence in waiting), "waiting tokens are miscounted"
+        assert self.num_spare == sum(sequence.is_spare for sequence in waiting), "spare work is miscounted"
         assert all(sequence.is_waiting for sequence in waiting), "a sequence waits that does not know it"
         assert self.head is (waiting[0] if waiting else None), "another is next than the order says"
+
+    def _count(self, sequence: Sequence, sign: int) -> None:
+        self.num_tokens += sign * sequence.num_stored
+        self.num_spare += sign * sequence.is_spare
+
+    def _turn(self, rank: Rank, sequence: Sequence, price: int = 0) -> Turn:
+        is_spare, within_line = rank
+        return is_spare, self.policy.turn(sequence, within_line) + price, sequence.serial
+
+    def _merge(self) -> Iterator[Sequence]:
+        """Those in lines; each admission puts off the turn of its tenant by its price."""
+        turns: list[tuple[Turn, Sequence, int, Iterator[tuple[Rank, Sequence]]]] = []
+
+        def push_next(line: Iterator[tuple[Rank, Sequence]], price: int) -> None:
+            for rank, sequence in line:
+                heappush(turns, (self._turn(rank, sequence, price), sequence, price, line))
+                return
+
+        for line in self._lines.values():
+            push_next(iter(line), 0)
+        while turns:
+            _, sequence, price, rest = heappop(turns)
+            yield sequence
+            push_next(rest, price + self.policy.price(sequence))
+
+    def _first_in_lines(self, without: set[str]) -> Sequence | None:
+        passed = []
+        while (sequence := self._first_in_turn()) and sequence.submit.tenant in without:
+            passed.append(heappop(self._turns))
+        for entry in passed:
+            heappush(self._turns, entry)
+        return sequence
 
     def _first_in_turn(self) -> Sequence | None:
         """Of the lines. An entry that is older than its tenant's turn is put right when it comes to the top."""
         while self._turns:
-            turn, serial, tenant = self._turns[0]
-            if self._turn_of.get(tenant) != (turn, serial):
+            turn, tenant = self._turns[0]
+            if self._turn_of.get(tenant) != turn:
                 heappop(self._turns)
                 continue
             rank, sequence = self._lines[tenant].first
-            now = self.policy.turn(sequence, rank), sequence.serial
-            if now == (turn, serial):
+            now = self._turn(rank, sequence)
+            if now == turn:
                 return sequence
             self._turn_of[tenant] = now
-            heapreplace(self._turns, (*now, tenant))
+            heapreplace(self._turns, (now, tenant))
         return None
 
     def _enter_turn(self, tenant: str) -> None:
-        rank, sequence = self._lines[tenant].first
-        self._turn_of[tenant] = turn = self.policy.turn(sequence, rank), sequence.serial
+        self._turn_of[tenant] = turn = self._turn(*self._lines[tenant].first)
         if len(self._turns) > 2 * len(self._turn_of) + _SLACK:
-            self._turns = [(*turn, tenant) for tenant, turn in self._turn_of.items()]
+            self._turns = [(turn, tenant) for tenant, turn in self._turn_of.items()]
             heapify(self._turns)
         else:
-            heappush(self._turns, (*turn, tenant))
+            heappush(self._turns, (turn, tenant))

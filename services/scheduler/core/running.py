@@ -1,6 +1,6 @@
 """The running: sequences that have a slot at the executor, and which of them decode in the next step."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -24,6 +24,8 @@ class Running:
         self.block_size = block_size
         self.growth = 0
         """Blocks that the running may still come to need."""
+        self.num_spare = 0
+        """Those of a class that takes what the others leave."""
         self.num_left = 0
         """Sequences that have left a slot, ever."""
         self.released: list[int] = []
@@ -66,6 +68,10 @@ class Running:
         return bool(self.columns.ready.any())
 
     @property
+    def num_free(self) -> int:
+        return len(self._free_slots)
+
+    @property
     def is_full(self) -> bool:
         return not self._free_slots
 
@@ -100,7 +106,8 @@ class Running:
         self.growth += self.final_blocks(sequence) - len(sequence.table)
         columns.computed[slot], columns.known[slot] = computed, known
         columns.limit[slot], columns.goal[slot] = sequence.limit, sequence.goal
-        columns.tbt_us[slot] = sequence.latency_class.tbt_us
+        columns.tbt_us[slot], columns.spare[slot] = sequence.latency_class.tbt_us, sequence.is_spare
+        self.num_spare += sequence.is_spare
         columns.router[slot], columns.handle[slot] = sequence.router, sequence.submit.handle
         block, partial = divmod(known, self.block_size)
         if partial:
@@ -118,6 +125,7 @@ class Running:
         sequence.account.steps += int(columns.num_steps[slot])
         sequence.account.executor_ns += int(columns.executor_ns[slot])
         columns.clear(slot)
+        self.num_spare -= sequence.is_spare
         self.sequences[slot] = None
         del self._by_order[sequence.order]
         self._prefilling.pop(sequence.order, None)
@@ -159,21 +167,30 @@ class Running:
 
     # ---- the decode set
 
-    def choose_decodes(self, budget: int, *, seat_for_prefill: bool, alone: Sequence | None) -> None:
-        """Decides who decodes in the next step, at most `budget`."""
-        if not (self._is_stale or alone or len(self.decoding) + seat_for_prefill > budget):
+    def choose_decodes(
+        self,
+        budget: int,
+        *,
+        seat_for_prefill: bool,
+        alone: Sequence | None,
+        choose: Callable[[Slots], Slots] | None = None,
+    ) -> None:
+        """Decides who decodes in the next step, at most `budget`, of those that `choose` leaves of the ready."""
+        if not (self._is_stale or alone or choose or len(self.decoding) + seat_for_prefill > budget):
             return
         columns = self.columns
         chosen = np.flatnonzero(columns.ready)
         if alone:
             chosen = chosen[chosen == alone.slot]
+        elif choose:
+            chosen = choose(chosen)
         in_turn = len(chosen) + seat_for_prefill > budget
         if in_turn:
             chosen = self._take_turns(chosen, budget, seat_for_prefill=seat_for_prefill)
         columns.step[:] = 0
         columns.step[chosen] = 1
         self._count(chosen)
-        self._is_stale = in_turn or alone is not None
+        self._is_stale = in_turn or alone is not None or choose is not None
         self._is_untold = True
 
     def _take_turns(self, ready: Slots, budget: int, *, seat_for_prefill: bool) -> Slots:
@@ -239,6 +256,7 @@ class Running:
         columns = self.columns
         assert sorted([*self._free_slots, *(sequence.slot for sequence in self)]) == list(range(self.num_slots))
         assert self.growth == sum(self.final_blocks(sequence) - len(sequence.table) for sequence in self)
+        assert self.num_spare == sum(sequence.is_spare for sequence in self) == np.count_nonzero(columns.spare)
         for sequence in self:
             slot = sequence.slot
             assert self.sequences[slot] is sequence

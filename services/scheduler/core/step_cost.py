@@ -68,12 +68,13 @@ class StepCost:
     def predict_us(self, num_tokens: int, num_context_tokens: int) -> int:
         return (self._fixed_ps + num_tokens * self._token_ps + num_context_tokens * self._context_ps) // _PICO
 
-    def tokens_within(self, spare_us: int, start: int) -> int:
-        """How many tokens of a prompt, computed up to `start`, take no longer than `spare_us` in a step that is made anyway.
+    def tokens_within(self, spare_us: int, start: int, context_each: int = 1) -> int:
+        """How many tokens take no longer than `spare_us` in a step that is made anyway; -1: any number.
 
-        -1: any number. Each makes the context that is read one longer.
+        Those of a prompt, computed up to `start`, each of which makes the context that is read one longer; or decodes,
+        each of which reads `context_each`.
         """
-        each_ps = self._token_ps + self._context_ps
+        each_ps = self._token_ps + context_each * self._context_ps
         return max(0, spare_us * _PICO - start * self._context_ps) // each_ps if each_ps else -1
 
     def _fit(self) -> None:

@@ -1,12 +1,14 @@
 from collections import Counter
 
 from services.scheduler.core.batching import ContinuousBatching
+from services.scheduler.core.latency_class import LatencyClass
 from services.scheduler.core.pace import Pace
 from services.scheduler.core.planner import Planner
 from services.scheduler.core.queue import WaitingQueue
 from services.scheduler.core.quota import Quotas
 from services.scheduler.core.session import Session
 from services.scheduler.core.settings import CoreSettings
+from services.scheduler.core.spare import Spare
 from services.scheduler.core.step_cost import StepCost
 from tests.unit.scheduler.core.helpers import capacity, sequence
 
@@ -22,7 +24,8 @@ class Desk:
         self.cost = StepCost()
         budget, target_us = self.session.token_budget, settings.get("tbt_target_us", 0)
         pace = Pace(self.session.running, self.cost, token_budget=budget, target_us=target_us)
-        self.planner = Planner(self.session, self.queue, self.quotas, batching, pace)
+        spare = Spare(self.session.running, self.queue, self.cost)
+        self.planner = Planner(self.session, self.queue, self.quotas, batching, pace=pace, spare=spare)
 
     def join(self, serial: int, **fields):
         made = sequence(serial, **fields)
@@ -94,3 +97,16 @@ def test_a_prompt_beside_decodes_gets_what_the_target_leaves():
     assert (draft.num_decodes, draft.tbt_target_us) == (1, 5000)
     assert 40 <= draft.num_prefill_tokens <= 49
     assert draft.num_context_tokens == 301 + draft.num_prefill_tokens
+
+
+def test_spare_work_makes_room_for_who_else_is_next():
+    """Of two that fill the pool it gives way, and the newcomer starts in the same step."""
+    desk = Desk(num_blocks=8)
+    for serial in (1, 2):
+        one = sequence(serial, prompt=60, max_tokens=4)
+        one.latency_class = LatencyClass("batch", is_spare=True)
+        desk.queue.join(one)
+    assert [serial for serial, _, _ in desk.chunks()] == [1, 2]
+    desk.join(3, prompt=40, max_tokens=4)
+    assert desk.chunks() == [(3, 0, 40)]
+    assert [one.serial for one in desk.queue] == [2]

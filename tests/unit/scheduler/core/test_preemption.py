@@ -1,4 +1,5 @@
 from services.scheduler.core import preemption
+from services.scheduler.core.latency_class import LatencyClass
 from services.scheduler.core.policies.fcfs import FirstCome
 from services.scheduler.core.running import Running
 from tests.unit.scheduler.core.helpers import sequence
@@ -42,3 +43,15 @@ def test_one_that_gave_way_returns_when_all_can_grow_to_their_limits():
     back = sequence(5, prompt=16, max_tokens=65)
     back.was_preempted = True
     assert preemption.headroom_blocks(back, running(), 1) == 12
+
+
+def test_spare_work_gives_way_before_all_other():
+    """Again and again, and comes in only where all that run can grow to their limits."""
+    slots = running()
+    oldest = next(iter(slots))
+    oldest.latency_class = LatencyClass("batch", is_spare=True)
+    oldest.was_preempted = True
+    assert preemption.victim(slots, FirstCome()) is oldest
+    newcomer = sequence(5, prompt=16, max_tokens=65)
+    newcomer.latency_class = oldest.latency_class
+    assert preemption.headroom_blocks(newcomer, running(), 1) == 12

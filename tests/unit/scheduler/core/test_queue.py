@@ -1,5 +1,6 @@
 import random
 
+from services.scheduler.core.latency_class import LatencyClass
 from services.scheduler.core.policies.fcfs import FirstCome
 from services.scheduler.core.queue import WaitingQueue
 from services.scheduler.core.sequence import Sequence
@@ -99,6 +100,7 @@ def test_the_head_is_always_the_first_of_the_order():
     for serial in range(4000):
         if len(inside) < 30 and rng.random() < 0.6:
             one = sequence(serial, prompt=1, tenant=rng.choice("abcd"), priority=rng.randrange(-50, 50))
+            one.latency_class = LatencyClass("c", is_spare=rng.random() < 0.3)
             (waiting.rejoin if rng.random() < 0.1 else waiting.join)(one)
             inside.append(one)
         elif inside:
@@ -107,3 +109,33 @@ def test_the_head_is_always_the_first_of_the_order():
             inside.remove(leaver)
         waiting.check_integrity()
     assert len(waiting._turns) < 200
+
+
+def test_spare_work_stands_behind_all_other():
+    """Whatever came first, and what of it has run stands before the rest of it."""
+    waiting = queue(max_requests=9)
+    made = [sequence(serial, tenant="ab"[serial % 2]) for serial in range(6)]
+    for one in (made[0], made[1], made[4]):
+        one.latency_class = LatencyClass("batch", is_spare=True)
+    for one in made[:4]:
+        waiting.join(one)
+    waiting.rejoin(made[4])
+    waiting.rejoin(made[5])
+    assert [each.serial for each in waiting] == [5, 2, 3, 4, 0, 1]
+    assert waiting.num_spare == 3
+    for expected in (5, 2, 3, 4, 0, 1):
+        waiting.check_integrity()
+        assert waiting.head.serial == expected
+        waiting.leave(waiting.head)
+    assert (len(waiting), waiting.num_spare) == (0, 0)
+
+
+def test_the_first_of_other_tenants_is_found_in_spare_work_too():
+    """Behind urgent work of tenants at their quota."""
+    waiting = queue(max_requests=9)
+    for serial, (tenant, is_spare) in enumerate((("a", False), ("b", True), ("a", True))):
+        one = sequence(serial, tenant=tenant)
+        one.latency_class = LatencyClass("c", is_spare=is_spare)
+        waiting.join(one)
+    assert waiting.first({"a"}).serial == 1
+    assert waiting.first({"a", "b"}) is None
