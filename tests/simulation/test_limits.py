@@ -1,7 +1,12 @@
 """Limits: deadlines, full queues, quotas and a drain end, refuse or hold back whom they should, on the virtual clock."""
 
+import random
+
+from services.scheduler.core.settings import CoreSettings
+from services.scheduler.driver import Answer, Driver
 from services.wire.event_log import Drain
-from services.wire.scheduling import RejectReason
+from services.wire.scheduling import RejectReason, StepRecord
+from tests.simulation.paced_engine import PacedEngine
 from tests.simulation.runs import ENDLESS, driver, in_both, is_right, tokens
 
 
@@ -84,3 +89,41 @@ def test_a_drain_refuses_newcomers_and_lets_the_living_finish(batching: str):
     assert is_right(old)
     assert is_right(back)
     assert d.core.is_idle
+
+
+def overload(*, times: int) -> tuple[int, list[Answer], list[StepRecord]]:
+    """60 virtual seconds of random chats at 55 a second, which is nearly all that can be served, or `times` as many.
+
+    Returns how many were given what the class promises, within that time.
+    """
+    until_us, rng, at_us, answers = 60_000_000, random.Random(1), 0.0, []
+    d = Driver(CoreSettings(max_slots=32, max_waiting_requests=200), PacedEngine())
+    d.start()
+    prompts = [tokens(60 + 5 * n, n) for n in range(48)]
+    while at_us < until_us:
+        at_us += rng.expovariate(55 * times / 1e6)
+        chat = {"sampling": ENDLESS, "latency_class": "chat", "at_us": int(at_us)}
+        answers.append(d.submit(rng.choice(prompts), max_tokens=rng.randrange(20, 120), **chat))
+    d.run(until_us=until_us)
+    return sum(is_good(answer) for answer in answers), answers, d.records
+
+
+def is_good(answer: Answer) -> bool:
+    """Whether its first token came within 500 ms, and the others within 50 ms each."""
+    moments = answer.token_times_us
+    if not answer.finished:
+        return False
+    return moments[0] - answer.submitted_us <= 500_000 and moments[-1] - moments[0] <= 50_000 * (len(moments) - 1)
+
+
+def test_ten_times_the_load_costs_no_goodput():
+    """As many are served in time as at once the load; the queue stays short; refusals come at once, with a delay."""
+    at_once, _, _ = overload(times=1)
+    good, answers, records = overload(times=10)
+    assert at_once > 3000
+    assert good >= at_once
+    assert max(record.waiting for record in records) <= 200
+    refused = [answer for answer in answers if answer.rejected]
+    assert len(refused) > 20_000
+    assert all(answer.ended_us == answer.submitted_us for answer in refused)
+    assert all(answer.rejected.retry_after_us > 0 for answer in refused)

@@ -59,7 +59,7 @@ class Core:
         self._now_us = 0
         self._progress = Progress(settings)
         self._lifecycle = Lifecycle(settings, self._progress)
-        self._intake = Intake(self._lifecycle, self._progress)
+        self._intake = Intake(self._lifecycle)
         self._planner: Planner | None = None
         self._steps: Steps | None = None
         self._handlers: dict[type[Any], Callable[[Any], None]] = {

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from services.scheduler.core.columns import Slots
 from services.scheduler.core.flight import Chunk
+from services.scheduler.core.sequence import Sequence
 from services.wire.execution import AdmittedSlot, StepPlan
 from services.wire.message import int32_column, no_ints
 
@@ -25,6 +26,8 @@ class Draft:
     prefix_hit_tokens: int = 0
     prefix_query_tokens: int = 0
     admitted: list[AdmittedSlot] = field(default_factory=list)
+    newcomers: list[Sequence] = field(default_factory=list)
+    """Of the admitted, those that had never been."""
     append_slots: list[int] = field(default_factory=list)
     append_blocks: list[int] = field(default_factory=list)
     chunks: list[Chunk] = field(default_factory=list)

@@ -2,8 +2,9 @@
 
 from services.scheduler.core import admission
 from services.scheduler.core.admission import Refusal
+from services.scheduler.core.latency_class import LatencyClass
 from services.scheduler.core.lifecycle import DEADLINE, POISONOUS, Lifecycle
-from services.scheduler.core.progress import Progress
+from services.scheduler.core.queue_time import MAX_RETRY_US, MIN_RETRY_US
 from services.scheduler.core.strikes import CONVICTED
 from services.wire.scheduling import RejectReason, Submit
 
@@ -14,9 +15,8 @@ DUPLICATE = Refusal(RejectReason.DUPLICATE_ID, "a request with this id is live a
 class Intake:
     """Refuses or lets in."""
 
-    def __init__(self, lifecycle: Lifecycle, progress: Progress) -> None:
+    def __init__(self, lifecycle: Lifecycle) -> None:
         self._lifecycle = lifecycle
-        self._progress = progress
 
     def submit(self, router: int, submit: Submit, at_us: int, *, is_draining: bool) -> None:
         refusal = self._refusal(submit, is_draining=is_draining)
@@ -44,11 +44,20 @@ class Intake:
         return self._crowded(submit)
 
     def _crowded(self, submit: Submit) -> Refusal | None:
-        queue, quotas = self._lifecycle.queue, self._lifecycle.quotas
-        if not quotas.can_enter(submit):
+        life = self._lifecycle
+        if not life.quotas.can_enter(submit):
             message = f"your quota is {submit.tenant_max_requests} requests at a time"
-            return Refusal(RejectReason.QUOTA, message, "", self._progress.retry_after_us(queue))
-        if not queue.can_join(len(submit.token_ids)):
+            return Refusal(RejectReason.QUOTA, message, "", life.queue_time.retry_after_us(life.session))
+        if not life.queue.can_join(len(submit.token_ids)):
             message = "too many requests are waiting"
-            return Refusal(RejectReason.QUEUE_FULL, message, "", self._progress.retry_after_us(queue))
-        return None
+            return Refusal(RejectReason.QUEUE_FULL, message, "", life.queue_time.retry_after_us(life.session))
+        return self._too_late(life.classes[submit.latency_class])
+
+    def _too_late(self, promised: LatencyClass) -> Refusal | None:
+        """Half of the time to the first token may go by in the queue; what would wait longer takes the others' time too."""
+        wait_us = self._lifecycle.queue_time.predict_us(self._lifecycle.session) if promised.ttft_us else 0
+        over_us = wait_us - promised.ttft_us // 2
+        if over_us <= 0:
+            return None
+        message = f"too many requests are waiting for what the latency class {promised.name} promises"
+        return Refusal(RejectReason.QUEUE_FULL, message, "", min(MAX_RETRY_US, max(MIN_RETRY_US, over_us)))

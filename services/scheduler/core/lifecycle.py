@@ -10,6 +10,7 @@ from services.scheduler.core.outbox import Outbox
 from services.scheduler.core.policies import policy_of
 from services.scheduler.core.progress import Progress
 from services.scheduler.core.queue import WaitingQueue
+from services.scheduler.core.queue_time import QueueTime
 from services.scheduler.core.quota import Quotas
 from services.scheduler.core.registry import Registry
 from services.scheduler.core.sequence import Sequence, State
@@ -44,6 +45,7 @@ class Lifecycle:
             max_tokens=settings.max_waiting_tokens,
             policy=policy_of(settings, self._first_token_us),
         )
+        self.queue_time = QueueTime(self.queue, progress)
         self.quotas = Quotas()
         self.alarms = Alarms()
         self.outbox = Outbox()
@@ -72,6 +74,7 @@ class Lifecycle:
             arrived_us=at_us,
             fingerprint=fingerprint,
             latency_class=self.classes[submit.latency_class],
+            predicted_wait_us=self.queue_time.predict_us(self.session),
         )
         self._num_entered += 1
         self.registry.enter(sequence)
@@ -186,7 +189,7 @@ class Lifecycle:
 
     def _reject_hopeless(self, sequence: Sequence, at_us: int) -> None:
         message = "its first token could not come in time: come back later, or allow more time"
-        retry_after_us = self._progress.retry_after_us(self.queue)
+        retry_after_us = self.queue_time.retry_after_us(self.session)
         self.reject(sequence, Refusal(RejectReason.DEADLINE, message, "deadline_s", retry_after_us), at_us)
 
     def refuse(self, router: int, handle: int, refusal: Refusal, attempt: int) -> None:

@@ -176,6 +176,7 @@ class Planner:
         if sequence.account.admitted_us < 0:
             sequence.account.admitted_us = draft.at_us
             sequence.account.cached_tokens = hit_tokens
+            draft.newcomers.append(sequence)
             self._queue.policy.admit(sequence, sequence.num_stored - hit_tokens)
         draft.admitted.append(self._session.occupy(sequence, hits, draft.at_us))
         return True

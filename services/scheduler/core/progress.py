@@ -11,7 +11,6 @@ from services.scheduler.core.step_time import StepTime
 
 STALL_US = 2_000_000
 STALL_STEPS = 5
-MIN_RETRY_US, MAX_RETRY_US = 100_000, 60_000_000
 MIN_TIME_LIMIT_US, MAX_TIME_LIMIT_US = 10_000_000, 120_000_000
 TIME_LIMIT_STEPS = 20
 FRESH_US = 10_000_000
@@ -71,16 +70,18 @@ class Progress:
             return limit_us
         return min(limit_us, max(MAX_TIME_LIMIT_US, SURELY_HUNG_STEPS * self.step_time.predict_us(num_tokens)))
 
-    def wait_us(self, queue: WaitingQueue, before: Sequence | None = None) -> int:
-        """How long the prompts that wait (those before `before`) take to compute with all of the budget."""
+    def prompts_us(self, num_tokens: int) -> int:
+        """How long prompts of so many tokens together take to compute with all of the budget."""
+        return -(-num_tokens // self._token_budget) * self.full_step_us
+
+    def wait_us(self, queue: WaitingQueue, before: Sequence) -> int:
+        """The same of the prompts that wait before `before`."""
         num_tokens = 0
-        if before is None:
-            return -(-queue.num_tokens // self._token_budget) * self.full_step_us
         for sequence in queue:
             if sequence is before:
                 break
             num_tokens += sequence.num_stored
-        return -(-num_tokens // self._token_budget) * self.full_step_us
+        return self.prompts_us(num_tokens)
 
     def prompt_us(self, num_tokens: int, at_us: int) -> int:
         """How long a prompt takes alone; 0, which promises nothing, unless steps have ended of late.
@@ -101,12 +102,10 @@ class Progress:
         if num_ends < 1:
             return 0
         remaining = sorted(sequence.limit - running.known(sequence) for sequence in running)
-        step_us = self.step_time.predict_us(min(len(remaining), self._token_budget))
-        if num_ends > len(remaining) or not step_us:
-            return -1
-        num_turns = -(-len(remaining) // self._token_budget)  # steps until each has decoded one token
-        return remaining[num_ends - 1] * num_turns * step_us
+        decode_us = self.decode_us(len(remaining))
+        return remaining[num_ends - 1] * decode_us if num_ends <= len(remaining) and decode_us else -1
 
-    def retry_after_us(self, queue: WaitingQueue) -> int:
-        """When half of the queue has gone, by the model of `wait_us`."""
-        return min(MAX_RETRY_US, max(MIN_RETRY_US, self.wait_us(queue) // 2))
+    def decode_us(self, num_sequences: int) -> int:
+        """How long until each of so many has decoded one token."""
+        num_turns = -(-num_sequences // self._token_budget)
+        return num_turns * self.step_time.predict_us(min(num_sequences, self._token_budget))

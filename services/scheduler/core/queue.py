@@ -30,6 +30,7 @@ class WaitingQueue:
         self.policy: Policy = policy or FirstCome()
         self.num_tokens = 0
         self.num_spare = 0
+        self.num_spare_tokens = 0
         self._num_in_lines = 0
         self._fronts: tuple[OrderedDict[int, Sequence], OrderedDict[int, Sequence]] = (OrderedDict(), OrderedDict())
         """Of spare work the second."""
@@ -120,6 +121,7 @@ class WaitingQueue:
     def _count(self, sequence: Sequence, sign: int) -> None:
         self.num_tokens += sign * sequence.num_stored
         self.num_spare += sign * sequence.is_spare
+        self.num_spare_tokens += sign * sequence.num_stored * sequence.is_spare
 
     def _turn(self, rank: Rank, sequence: Sequence, price: int = 0) -> Turn:
         is_spare, within_line = rank

@@ -44,6 +44,8 @@ class Sequence:
     """The length at which it ends; 0 until an executor's capacity is known."""
     deadline_us: int = -1
     grace_ends_us: int = -1
+    predicted_wait_us: int = 0
+    """For a slot, when it arrived; 0: none."""
     hopeless_us: int = -1
     """From then on it is refused unless it has been admitted, see Policy; -1: never."""
     state: State = State.WAITING

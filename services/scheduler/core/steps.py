@@ -43,6 +43,9 @@ class Steps:
         )
         session.flights.append(self._take_off(draft, session.num_plans, predicted_us))
         running.advance()
+        for sequence in draft.newcomers:
+            waited_us = draft.at_us - sequence.arrived_us
+            self._lifecycle.queue_time.waited(sequence.predicted_wait_us, waited_us)
         return plan, self._record(draft, predicted_us)
 
     def _take_off(self, draft: Draft, plan: int, predicted_us: int) -> Flight:

@@ -1,7 +1,7 @@
 import numpy as np
 
 from services.scheduler.core.flight import Flight
-from services.scheduler.core.progress import MAX_RETRY_US, MIN_RETRY_US, Progress
+from services.scheduler.core.progress import Progress
 from services.scheduler.core.queue import WaitingQueue
 from services.scheduler.core.settings import CoreSettings
 from tests.unit.scheduler.core.helpers import sequence
@@ -40,16 +40,13 @@ def test_a_decode_is_late_by_its_own_prediction():
 
 
 def test_decodes_alone_inflate_no_promise():
-    """A full step of unknown length is late within 10 s, a plan hung within 120 s, and a retry delay stays short."""
+    """A full step of unknown length is late within 10 s, a plan hung within 120 s."""
     made = Progress(CoreSettings(token_budget=512))
     for _ in range(20):
         made.step_ended(flight(1), 50_000, at_us=0)
     assert not made.is_recent(10_000_000, flight(512))
     assert made.time_limit_us(1) == 10_000_000
     assert made.time_limit_us(512) == 120_000_000
-    queue = WaitingQueue(max_requests=9, max_tokens=10_000)
-    queue.join(sequence(prompt=512))
-    assert made.retry_after_us(queue) <= 1_000_000
 
 
 def test_a_step_is_hung_after_twenty_predictions_but_never_within_ten_seconds():
@@ -69,14 +66,6 @@ def test_the_queue_model_counts_the_steps_of_the_prompts_before():
         queue.join(one)
     assert progress().wait_us(queue, before=made[2]) == 3000
     assert progress().wait_us(queue, before=made[0]) == 0
-
-
-def test_a_retry_delay_is_bounded():
-    """Neither at once nor in an hour."""
-    queue = WaitingQueue(max_requests=9, max_tokens=10_000)
-    assert progress().retry_after_us(queue) == MIN_RETRY_US
-    queue.join(sequence(prompt=1900))
-    assert progress(100_000_000).retry_after_us(queue) == MAX_RETRY_US
 
 
 def test_the_age_of_the_last_step_is_zero_before_the_first():

@@ -1,0 +1,53 @@
+"""The queue time: how long a newcomer is predicted to wait for a slot."""
+
+import numpy as np
+
+from services.scheduler.core.progress import Progress
+from services.scheduler.core.queue import WaitingQueue
+from services.scheduler.core.session import Session
+
+MIN_RETRY_US, MAX_RETRY_US = 100_000, 60_000_000
+_EVEN = 1024
+_WINDOW = 16
+_LEAST, _MOST = _EVEN // 16, 4 * _EVEN
+
+
+class QueueTime:
+    """By the step-time model: the prompts before it are computed, and as many of the running end as it has to wait for.
+
+    Nobody knows where answers stop, so those that run are taken to go on to their limits, and what has been waited for of
+    late, beside what had been predicted, corrects it.
+    """
+
+    def __init__(self, queue: WaitingQueue, progress: Progress) -> None:
+        self._queue = queue
+        self._progress = progress
+        self._correction = _EVEN
+
+    def predict_us(self, session: Session | None) -> int:
+        """Of one that joins now. Spare work that waits is not before it."""
+        return self._model_us(session) * self._correction // _EVEN
+
+    def retry_after_us(self, session: Session | None) -> int:
+        """When half of those that wait have gone."""
+        return min(MAX_RETRY_US, max(MIN_RETRY_US, self.predict_us(session) // 2))
+
+    def waited(self, predicted_us: int, waited_us: int) -> None:
+        """One has been admitted whose wait had been predicted; 0: none had been."""
+        if predicted_us:
+            correction = min(_MOST, max(_LEAST, waited_us * self._correction // predicted_us))
+            self._correction += (correction - self._correction) // _WINDOW
+
+    def _model_us(self, session: Session | None) -> int:
+        queue = self._queue
+        prompts_us = self._progress.prompts_us(queue.num_tokens - queue.num_spare_tokens)
+        if session is None:
+            return prompts_us
+        running, columns = session.running, session.running.columns
+        num_ends = len(queue) - queue.num_spare + 1 - running.num_free - running.num_spare
+        if num_ends < 1 or len(running) == running.num_spare:
+            return prompts_us
+        remaining = np.sort((columns.limit - columns.known)[(columns.limit > 0) & ~columns.spare])
+        rounds, last = divmod(num_ends - 1, len(remaining))
+        num_tokens = rounds * int(2 * remaining.mean()) + int(remaining[last])
+        return prompts_us + num_tokens * self._progress.decode_us(len(remaining))
