@@ -39,6 +39,8 @@ class SchedulerSettings:
     """Plans that may be unanswered at once."""
     tbt_target_us: int = 0
     """The longest that a step is to take in which some decode, in microseconds; prompts get what it leaves. 0: no target."""
+    pass_blocked_us: int = 1_000_000
+    """How long requests that fit may pass one that is next and has not enough KV blocks, in microseconds."""
     latency_classes: str = PRESETS
     """Latency classes that requests may name: NAME=TTFT/TBT, targets in milliseconds, or NAME=spare for what the others leave; a /WEIGHT may follow."""
     default_latency_class: str = ""

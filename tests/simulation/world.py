@@ -64,6 +64,7 @@ class World:
             pipeline_depth=rng.choice((1, 2)),
             prefix_cache=rng.random() < 0.8,
             tbt_target_us=rng.choice((0, STEP_US // 2, 2 * STEP_US)),
+            pass_blocked_us=rng.choice((0, 20, 1000)) * STEP_US,
             default_latency_class=rng.choice(("", "", "chat")),
             policy=rng.choice(get_args(PolicyName)),
             priority_ageing_us=rng.choice((0, 5, 1000)) * STEP_US,

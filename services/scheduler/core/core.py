@@ -6,6 +6,7 @@ from typing import Any
 
 from services.scheduler.core.admission import max_request_tokens, pool_tokens
 from services.scheduler.core.batching import batching_of
+from services.scheduler.core.blocked import Blocked
 from services.scheduler.core.explain import view
 from services.scheduler.core.flight import Flight
 from services.scheduler.core.illegal_event import ExecutorBroke, IllegalEvent, RouterBroke
@@ -258,7 +259,9 @@ class Core:
         )
         batching = batching_of(self.settings, session, life.queue)
         spare = Spare(session.running, life.queue, self._progress.cost)
-        self._planner = Planner(session, life.queue, life.quotas, batching, pace=pace, spare=spare)
+        pass_us = self.settings.pass_blocked_us
+        blocked = Blocked(life.queue, session.running, session.kv.pool, pass_us=pass_us)
+        self._planner = Planner(session, life.queue, life.quotas, batching, pace=pace, spare=spare, blocked=blocked)
         self._steps = Steps(session, life, self._progress)
         self._progress.executor_came(session, self._now_us)
         for router in life.registry.routers:

@@ -70,7 +70,7 @@ def _reason(sequence: Sequence, lifecycle: Lifecycle, planner: Planner | None) -
     if planner.is_held_for_another(sequence):
         return "quarantine"
     head = planner.batching.head or lifecycle.queue.head
-    if head is not None and head is not sequence:
+    if head is not None and head is not sequence and not planner.is_blocked(sequence):
         return "its_turn"
     if not planner.batching.is_open:
         return "a_slot"

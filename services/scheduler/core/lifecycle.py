@@ -134,6 +134,7 @@ class Lifecycle:
             session.vacate(sequence, State.WAITING, at_us)
             self.queue.rejoin(sequence)
         self.session, self.lost_us = None, at_us
+        self.queue.unhold()
         for sequence in self.strikes.lose(suspects, at_us):
             self.reject(sequence, POISONOUS, at_us)
         for sequence in self.queue:

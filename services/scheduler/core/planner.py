@@ -2,6 +2,7 @@
 
 from services.scheduler.core import preemption
 from services.scheduler.core.batching import Batching
+from services.scheduler.core.blocked import Blocked
 from services.scheduler.core.draft import Draft
 from services.scheduler.core.flight import Chunk
 from services.scheduler.core.pace import Pace
@@ -21,7 +22,15 @@ class Planner:
     """
 
     def __init__(
-        self, session: Session, queue: WaitingQueue, quotas: Quotas, batching: Batching, *, pace: Pace, spare: Spare
+        self,
+        session: Session,
+        queue: WaitingQueue,
+        quotas: Quotas,
+        batching: Batching,
+        *,
+        pace: Pace,
+        spare: Spare,
+        blocked: Blocked,
     ) -> None:
         self._session = session
         self._running = session.running
@@ -31,7 +40,7 @@ class Planner:
         self.batching = batching
         self._pace = pace
         self._spare = spare
-        self._blocked = (-1, -1)
+        self._blocked = blocked
 
     def draft(self, at_us: int) -> Draft | None:
         """The next step; None when there is nothing to compute."""
@@ -40,6 +49,7 @@ class Planner:
             return None  # it runs alone: not even beside an unanswered plan of others
         draft = Draft(at_us, self._session.token_budget)
         self._spare.begin_step(at_us)
+        self._blocked.begin_step(at_us)
         choose = self._spare.choose if self._spare.is_there else None
         if self._running.num_spare:
             self._make_room(draft)
@@ -66,7 +76,7 @@ class Planner:
 
     def is_blocked(self, sequence: Sequence) -> bool:
         """Whether nothing has been released since it did not fit."""
-        return self._blocked == (sequence.serial, self._kv.pool.num_releases)
+        return self._blocked.is_blocked(sequence)
 
     def is_held_for_another(self, sequence: Sequence) -> bool:
         """Whether it waits because another one has to run alone."""
@@ -144,7 +154,7 @@ class Planner:
                 tenants_at_quota.add(waiting.submit.tenant)  # the others need not wait for it
             elif self._admit(draft, waiting):
                 self._chunk(draft, waiting)
-            else:
+            elif not self._blocked.may_be_passed(waiting, draft.at_us):
                 return
 
     def _room(self, draft: Draft, *, is_spare: bool) -> int:
@@ -167,8 +177,9 @@ class Planner:
         """Whether it fits; then it has a slot and blocks."""
         hits = self._kv.match(sequence)
         if not self._fits(sequence, hits):
-            self._blocked = (sequence.serial, self._kv.pool.num_releases)
+            self._blocked.note(sequence, draft.at_us)
             return False
+        sequence.blocked_us = -1
         self._queue.leave(sequence)
         hit_tokens = len(hits) * self._kv.block_size
         draft.prefix_query_tokens += sequence.num_stored

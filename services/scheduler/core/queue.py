@@ -34,6 +34,8 @@ class WaitingQueue:
         self._num_in_lines = 0
         self._fronts: tuple[OrderedDict[int, Sequence], OrderedDict[int, Sequence]] = (OrderedDict(), OrderedDict())
         """Of spare work the second."""
+        self._held: set[int] = set()
+        """Of those at the fronts, the ones that others may pass."""
         self._lines: dict[str, Line] = {}
         self._turns: list[tuple[Turn, str]] = []
         self._turn_of: dict[str, Turn] = {}
@@ -52,21 +54,14 @@ class WaitingQueue:
     @property
     def head(self) -> Sequence | None:
         """The one that is next; None: nobody waits."""
-        urgent, spare = self._fronts
-        if urgent:
-            return next(iter(urgent.values()))
-        first = self._first_in_turn()
-        return next(iter(spare.values())) if spare and (first is None or first.is_spare) else first
+        return self.first(set())
 
     def first(self, without: set[str]) -> Sequence | None:
         """The first that is of none of the tenants `without`."""
-        if not without:
-            return self.head
-        ran, spare = (
-            next((each for each in front.values() if each.submit.tenant not in without), None) for front in self._fronts
-        )
-        first = ran or self._first_in_lines(without)
-        return spare if spare and (first is None or first.is_spare) else first
+        first = self._first_at(self._fronts[False], without) or self._first_in_lines(without)
+        if first and not first.is_spare:
+            return first
+        return self._first_at(self._fronts[True], without) or first
 
     def can_join(self, num_tokens: int) -> bool:
         """Whether a newcomer of `num_tokens` is within the bounds. An empty queue takes any one."""
@@ -95,8 +90,29 @@ class WaitingQueue:
         self._count(sequence, 1)
         self.policy.release(sequence)
 
+    @property
+    def num_held(self) -> int:
+        return len(self._held)
+
+    def is_held(self, sequence: Sequence) -> bool:
+        return sequence.serial in self._held
+
+    def hold(self, sequence: Sequence) -> None:
+        """The one that is next, which does not fit, stays before all others, and they may pass it; undone by `unhold`."""
+        front = self._fronts[sequence.is_spare]
+        if sequence.serial not in front:
+            self.leave(sequence)
+            front[sequence.serial] = sequence
+            self._count(sequence, 1)
+        self._held.add(sequence.serial)
+
+    def unhold(self) -> None:
+        """Nobody may pass those at the fronts any more."""
+        self._held.clear()
+
     def leave(self, sequence: Sequence) -> None:
         self._count(sequence, -1)
+        self._held.discard(sequence.serial)
         if self._fronts[sequence.is_spare].pop(sequence.serial, None):
             return
         tenant = sequence.submit.tenant
@@ -116,7 +132,8 @@ class WaitingQueue:
         assert self.num_tokens == sum(sequence.num_stored for sequence in waiting), "waiting tokens are miscounted"
         assert self.num_spare == sum(sequence.is_spare for sequence in waiting), "spare work is miscounted"
         assert all(sequence.is_waiting for sequence in waiting), "a sequence waits that does not know it"
-        assert self.head is (waiting[0] if waiting else None), "another is next than the order says"
+        first = next((sequence for sequence in waiting if not self.is_held(sequence)), None)
+        assert self.head is first, "another is next than the order says"
 
     def _count(self, sequence: Sequence, sign: int) -> None:
         self.num_tokens += sign * sequence.num_stored
@@ -142,6 +159,12 @@ class WaitingQueue:
             _, sequence, price, rest = heappop(turns)
             yield sequence
             push_next(rest, price + self.policy.price(sequence))
+
+    def _first_at(self, front: OrderedDict[int, Sequence], without: set[str]) -> Sequence | None:
+        for sequence in front.values():
+            if sequence.serial not in self._held and sequence.submit.tenant not in without:
+                return sequence
+        return None
 
     def _first_in_lines(self, without: set[str]) -> Sequence | None:
         passed = []

@@ -44,6 +44,8 @@ class Sequence:
     """The length at which it ends; 0 until an executor's capacity is known."""
     deadline_us: int = -1
     grace_ends_us: int = -1
+    blocked_us: int = -1
+    """When it was next and did not fit; -1: that has not been since it ran last."""
     predicted_wait_us: int = 0
     """For a slot, when it arrived; 0: none."""
     hopeless_us: int = -1

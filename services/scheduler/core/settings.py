@@ -27,6 +27,8 @@ class CoreSettings:
     """Plans that may be unanswered at once."""
     tbt_target_us: int = 0
     """The longest that a step beside decodes is to take; prompts get what it leaves. 0: the whole token budget."""
+    pass_blocked_us: int = 1_000_000
+    """How long others that fit may pass one that is next and does not."""
     latency_classes: str = PRESETS
     """See latency_class."""
     default_latency_class: str = ""
@@ -57,6 +59,6 @@ class CoreSettings:
         read_classes(self.latency_classes, self.default_latency_class)
         if self.pipeline_depth > 2:
             raise ValueError(f"pipeline_depth must be 1 or 2, not {self.pipeline_depth}")
-        for name in ("executor_grace_us", "tbt_target_us", "priority_ageing_us"):
+        for name in ("executor_grace_us", "tbt_target_us", "priority_ageing_us", "pass_blocked_us"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} must not be negative, is {getattr(self, name)}")

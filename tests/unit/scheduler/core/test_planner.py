@@ -1,6 +1,7 @@
 from collections import Counter
 
 from services.scheduler.core.batching import ContinuousBatching
+from services.scheduler.core.blocked import Blocked
 from services.scheduler.core.latency_class import LatencyClass
 from services.scheduler.core.pace import Pace
 from services.scheduler.core.planner import Planner
@@ -25,7 +26,9 @@ class Desk:
         budget, target_us = self.session.token_budget, settings.get("tbt_target_us", 0)
         pace = Pace(self.session.running, self.cost, token_budget=budget, target_us=target_us)
         spare = Spare(self.session.running, self.queue, self.cost)
-        self.planner = Planner(self.session, self.queue, self.quotas, batching, pace=pace, spare=spare)
+        pool, pass_us = self.session.kv.pool, settings.get("pass_blocked_us", 1_000_000)
+        blocked = Blocked(self.queue, self.session.running, pool, pass_us=pass_us)
+        self.planner = Planner(self.session, self.queue, self.quotas, batching, pace=pace, spare=spare, blocked=blocked)
 
     def join(self, serial: int, **fields):
         made = sequence(serial, **fields)
@@ -110,3 +113,15 @@ def test_spare_work_makes_room_for_who_else_is_next():
     desk.join(3, prompt=40, max_tokens=4)
     assert desk.chunks() == [(3, 0, 40)]
     assert [one.serial for one in desk.queue] == [2]
+
+
+def test_a_short_prompt_passes_a_long_one_that_does_not_fit():
+    """In the same step; the long one stays the first of the queue."""
+    desk = Desk(num_blocks=6)
+    desk.join(1, prompt=60, max_tokens=5)
+    desk.chunks()
+    desk.join(2, prompt=64, max_tokens=1)
+    desk.join(3, prompt=10, max_tokens=1)
+    assert desk.chunks() == [(3, 0, 10)]
+    assert [one.serial for one in desk.queue] == [2]
+    assert desk.chunks() == []

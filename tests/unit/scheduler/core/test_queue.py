@@ -139,3 +139,21 @@ def test_the_first_of_other_tenants_is_found_in_spare_work_too():
         waiting.join(one)
     assert waiting.first({"a"}).serial == 1
     assert waiting.first({"a", "b"}) is None
+
+
+def test_one_that_is_held_stays_before_all_others_and_is_not_next():
+    """From a line or from the front; when nobody may pass it any more it is next, and it may leave meanwhile."""
+    waiting, made = queue(max_requests=9), [sequence(serial) for serial in range(5)]
+    for one in made[:4]:
+        waiting.join(one)
+    waiting.rejoin(made[4])
+    for expected in (4, 0, 1):
+        assert waiting.head.serial == expected
+        waiting.hold(waiting.head)
+        waiting.check_integrity()
+    assert [each.serial for each in waiting] == [4, 0, 1, 2, 3]
+    assert (waiting.head, waiting.num_held) == (made[2], 3)
+    waiting.leave(made[0])
+    waiting.unhold()
+    assert (waiting.head, waiting.num_held) == (made[4], 0)
+    assert [each.serial for each in waiting] == [4, 1, 2, 3]
