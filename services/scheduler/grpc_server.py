@@ -55,10 +55,13 @@ class GrpcServer:
 
     def stop(self, grace_s: float) -> None:
         """Writes what waits to be written, then ends every call that has not ended within `grace_s`."""
-        if self._thread.is_alive():
+        if not self._thread.is_alive():
+            return
+        refused = self._started.done() and self._started.exception() is not None
+        if not refused:  # else it ends by itself, and its loop may be closed already
             self._grace_s = grace_s
             self._loop.call_soon_threadsafe(self._ended.set)
-            self._thread.join()
+        self._thread.join()
 
     def _run(self) -> None:
         with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
