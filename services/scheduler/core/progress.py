@@ -27,17 +27,19 @@ class Progress:
         self._moved_us = 0
         self._last_step_us = -1
         self._last_num_tokens = 0
+        self._full_step_us = -1
 
     def moved(self, at_us: int) -> None:
         """Something was computed, or there was nothing to compute until now."""
         self._moved_us = at_us
 
     def executor_came(self, session: Session, at_us: int) -> None:
-        self._token_budget = session.token_budget
+        self._token_budget, self._full_step_us = session.token_budget, -1
         self.moved(at_us)
 
     def step_ended(self, flight: Flight, step_us: int, at_us: int) -> None:
         self.step_time.observe(flight.num_tokens, step_us)
+        self._full_step_us = -1
         self.cost.observe(flight.num_tokens, flight.num_context_tokens, step_us, predicted_us=flight.predicted_us)
         self._moved_us = self._last_step_us = at_us
         self._last_num_tokens = flight.num_tokens
@@ -45,7 +47,9 @@ class Progress:
     @property
     def full_step_us(self) -> int:
         """How long a step that uses the whole budget is predicted to take."""
-        return self.step_time.predict_us(self._token_budget)
+        if self._full_step_us < 0:
+            self._full_step_us = self.step_time.predict_us(self._token_budget)
+        return self._full_step_us
 
     def predicted_us(self, in_flight: Flight | None) -> int:
         """Of the step that the executor computes now; while it computes none, of one like the newest."""

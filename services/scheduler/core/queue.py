@@ -2,6 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from heapq import heapify, heappop, heappush, heapreplace
 
 from services.scheduler.core.line import Line, Rank
@@ -10,6 +11,7 @@ from services.scheduler.core.policies.policy import Policy
 from services.scheduler.core.sequence import Sequence
 
 _SLACK = 64
+_NOBODY: frozenset[str] = frozenset()
 
 
 Turn = tuple[bool, int, int]
@@ -54,9 +56,9 @@ class WaitingQueue:
     @property
     def head(self) -> Sequence | None:
         """The one that is next; None: nobody waits."""
-        return self.first(set())
+        return self.first(_NOBODY) if self._num_in_lines or self._fronts[0] or self._fronts[1] else None
 
-    def first(self, without: set[str]) -> Sequence | None:
+    def first(self, without: AbstractSet[str]) -> Sequence | None:
         """The first that is of none of the tenants `without`."""
         first = self._first_at(self._fronts[False], without) or self._first_in_lines(without)
         if first and not first.is_spare:
@@ -160,13 +162,15 @@ class WaitingQueue:
             yield sequence
             push_next(rest, price + self.policy.price(sequence))
 
-    def _first_at(self, front: OrderedDict[int, Sequence], without: set[str]) -> Sequence | None:
+    def _first_at(self, front: OrderedDict[int, Sequence], without: AbstractSet[str]) -> Sequence | None:
         for sequence in front.values():
             if sequence.serial not in self._held and sequence.submit.tenant not in without:
                 return sequence
         return None
 
-    def _first_in_lines(self, without: set[str]) -> Sequence | None:
+    def _first_in_lines(self, without: AbstractSet[str]) -> Sequence | None:
+        if not without:
+            return self._first_in_turn()
         passed = []
         while (sequence := self._first_in_turn()) and sequence.submit.tenant in without:
             passed.append(heappop(self._turns))

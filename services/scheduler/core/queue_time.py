@@ -1,5 +1,7 @@
 """The queue time: how long a newcomer is predicted to wait for a slot."""
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from services.scheduler.core.progress import Progress
@@ -23,6 +25,7 @@ class QueueTime:
         self._queue = queue
         self._progress = progress
         self._correction = _EVEN
+        self._ends: _Ends | None = None
 
     def predict_us(self, session: Session | None) -> int:
         """Of one that joins now. Spare work that waits is not before it."""
@@ -40,14 +43,35 @@ class QueueTime:
 
     def _model_us(self, session: Session | None) -> int:
         queue = self._queue
-        prompts_us = self._progress.prompts_us(queue.num_tokens - queue.num_spare_tokens)
+        num_tokens = queue.num_tokens - queue.num_spare_tokens
+        prompts_us = self._progress.prompts_us(num_tokens) if num_tokens else 0
         if session is None:
             return prompts_us
-        running, columns = session.running, session.running.columns
+        running = session.running
         num_ends = len(queue) - queue.num_spare + 1 - running.num_free - running.num_spare
         if num_ends < 1 or len(running) == running.num_spare:
             return prompts_us
-        remaining = np.sort((columns.limit - columns.known)[(columns.limit > 0) & ~columns.spare])
-        rounds, last = divmod(num_ends - 1, len(remaining))
-        num_tokens = rounds * int(2 * remaining.mean()) + int(remaining[last])
-        return prompts_us + num_tokens * self._progress.decode_us(len(remaining))
+        ends = self._look_at(session)
+        rounds, last = divmod(num_ends - 1, len(ends.remaining))
+        return prompts_us + (rounds * ends.mean + ends.remaining[last]) * ends.decode_us
+
+    def _look_at(self, session: Session) -> "_Ends":
+        """As they were when the newest plan left, or somebody has left a slot since: many may come in between."""
+        running, columns = session.running, session.running.columns
+        moment = session.number, session.num_plans, running.num_left
+        if self._ends is None or self._ends.moment != moment:
+            remaining = np.sort((columns.limit - columns.known)[(columns.limit > 0) & ~columns.spare]).tolist()
+            mean = 2 * sum(remaining) // len(remaining)
+            self._ends = _Ends(moment, remaining, mean, self._progress.decode_us(len(remaining)))
+        return self._ends
+
+
+@dataclass(frozen=True, slots=True)
+class _Ends:
+    """How far the running are from their limits, in tokens."""
+
+    moment: tuple[int, int, int]
+    remaining: list[int]
+    mean: int
+    """Of a whole answer: twice what is left in the mean."""
+    decode_us: int
