@@ -123,6 +123,8 @@ class WaitingQueue:
         self._num_in_lines -= 1
         if not line:
             del self._lines[tenant], self._turn_of[tenant]
+        elif self._turn(*line.first) < self._turn_of[tenant]:
+            self._enter_turn(tenant)  # an older one, of a later rank, is the first of its tenant now
 
     def position(self, sequence: Sequence) -> int:
         """How many are before it."""

@@ -93,11 +93,27 @@ def test_a_turn_that_has_moved_back_is_found_when_it_comes_up():
     waiting.check_integrity()
 
 
+def test_of_tenants_in_the_same_turn_the_first_who_came_is_next():
+    """Also when the first of a tenant has left, and the next of it came before that one."""
+    policy = Turns()
+    waiting = queue(max_requests=9, policy=policy)
+    policy.turns = {"a": 1, "b": 1}
+    made = [sequence(serial, tenant="aba"[serial], priority=(5, 0, 0)[serial]) for serial in range(3)]
+    for one in made:
+        waiting.join(one)
+    assert waiting.head is made[1]
+    waiting.leave(made[2])
+    assert waiting.head is made[0]
+    waiting.check_integrity()
+
+
 def test_the_head_is_always_the_first_of_the_order():
     """Whoever joins, comes back, or leaves from anywhere; and no heap outgrows those that wait."""
-    rng = random.Random(5)
-    waiting, inside = queue(max_requests=10**6, policy=Turns()), []
+    rng, policy = random.Random(5), Turns()
+    waiting, inside = queue(max_requests=10**6, policy=policy), []
     for serial in range(4000):
+        if serial == 2000:
+            policy.turns = dict.fromkeys("abcd", 100)
         if len(inside) < 30 and rng.random() < 0.6:
             one = sequence(serial, prompt=1, tenant=rng.choice("abcd"), priority=rng.randrange(-50, 50))
             one.latency_class = LatencyClass("c", is_spare=rng.random() < 0.3)
