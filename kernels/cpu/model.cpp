@@ -59,7 +59,7 @@ struct Scratch {
     grow(x, rows * c.hidden);
     grow(qkv, rows * (q + 2 * kv));
     grow(attended, rows * q);
-    workspaces.resize(threads());
+    if (static_cast<int>(workspaces.size()) < threads()) workspaces.resize(threads());
     for (Workspace& workspace : workspaces) {
       grow(workspace.normed, rows_of_part * c.hidden);
       grow(workspace.gate_up, rows_of_part * 2 * c.inner);

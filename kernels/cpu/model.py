@@ -136,7 +136,14 @@ class Model:
         return bool(self._calls.headway_model_is_complete(self._model))
 
     def forward(
-        self, token_ids: Ints, positions: Ints, sequences: npt.NDArray[np.void], wanted: Ints, cache: KvCache
+        self,
+        token_ids: Ints,
+        positions: Ints,
+        sequences: npt.NDArray[np.void],
+        wanted: Ints,
+        cache: KvCache,
+        *,
+        alone: bool = False,
     ) -> Floats:
         """Computes a step.
 
@@ -146,6 +153,7 @@ class Model:
             sequences: [sequences] of `SEQUENCE`, whose rows make up the step.
             wanted: rows whose hidden state is asked for, rising.
             cache: takes keys and values of all rows.
+            alone: the calling thread computes it without the others; that changes no bit.
 
         Returns:
             [wanted, hidden], after the last norm.
@@ -162,17 +170,18 @@ class Model:
             sequences.ctypes.data,
             wanted.ctypes.data,
         )
-        arguments = ctypes.byref(batch), ctypes.byref(cache.address), hidden.ctypes.data
+        arguments = ctypes.byref(batch), ctypes.byref(cache.address), hidden.ctypes.data, alone
         check(self._calls.headway_model_forward(self._model, *arguments))
         return hidden
 
-    def logits(self, hidden: Floats) -> Floats:
+    def logits(self, hidden: Floats, *, alone: bool = False) -> Floats:
         """[rows, vocab] of [rows, hidden]; the memory is reused by the next call."""
         rows = len(hidden)
         if rows > len(self._logits):
             self._logits = np.empty((rows, self.shape.vocab), np.float32)
         contiguous = np.ascontiguousarray(hidden, np.float32)
-        check(self._calls.headway_model_logits(self._model, contiguous.ctypes.data, rows, self._logits.ctypes.data))
+        arguments = contiguous.ctypes.data, rows, self._logits.ctypes.data, alone
+        check(self._calls.headway_model_logits(self._model, *arguments))
         return self._logits[:rows]
 
     def best(self, logits: Floats, rows: Ints) -> Ints:
@@ -195,8 +204,8 @@ def _declare(library: ctypes.CDLL) -> ctypes.CDLL:
         "headway_model_set_linear": (ctypes.c_int, [pointer, i32, i32, pointer]),
         "headway_model_set_vector": (ctypes.c_int, [pointer, i32, i32, pointer, i64]),
         "headway_model_is_complete": (ctypes.c_int, [pointer]),
-        "headway_model_forward": (ctypes.c_int, [pointer, pointer, pointer, pointer]),
-        "headway_model_logits": (ctypes.c_int, [pointer, pointer, i64, pointer]),
+        "headway_model_forward": (ctypes.c_int, [pointer, pointer, pointer, pointer, i32]),
+        "headway_model_logits": (ctypes.c_int, [pointer, pointer, i64, pointer, i32]),
         "headway_argmax": (ctypes.c_int, [pointer, i64, pointer, i64, pointer]),
     }
     for name, (result, arguments) in signatures.items():

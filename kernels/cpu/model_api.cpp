@@ -111,15 +111,20 @@ HEADWAY_API int headway_model_set_vector(Model* model, int32_t layer, int32_t ro
 
 HEADWAY_API int headway_model_is_complete(const Model* model) { return model->is_complete(); }
 
-HEADWAY_API int headway_model_forward(const Model* model, const Batch* batch, const KvCache* kv, float* hidden) {
+// `alone`: whether the calling thread does it all.
+HEADWAY_API int headway_model_forward(const Model* model, const Batch* batch, const KvCache* kv, float* hidden,
+                                      int32_t alone) {
   return guarded([&] {
+    const headway::Alone on_this_thread(alone);
     headway::forward(*model, *batch, *kv, hidden);
     return kDone;
   });
 }
 
-HEADWAY_API int headway_model_logits(const Model* model, const float* hidden, int64_t rows, float* out) {
+HEADWAY_API int headway_model_logits(const Model* model, const float* hidden, int64_t rows, float* out,
+                                     int32_t alone) {
   return guarded([&] {
+    const headway::Alone on_this_thread(alone);
     headway::logits(*model, hidden, rows, out);
     return kDone;
   });

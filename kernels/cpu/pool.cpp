@@ -23,6 +23,7 @@ constexpr int64_t kSharesPerThread = 8;
 constexpr int kSpins = 400;
 
 thread_local bool inside_task = false;
+thread_local bool is_alone = false;
 thread_local int index_in_pool = 0;
 
 // A thread is inside a task for as long as this lives.
@@ -205,9 +206,9 @@ void refuse_inside_task(const char* what) {
 void parallel(int64_t tasks, void (*run)(void*, int64_t, int64_t), void* context) {
   refuse_inside_task("parallel");
   if (tasks <= 0) return;
-  if (tasks == 1) {
+  if (tasks == 1 || is_alone) {
     InsideTask inside;
-    return run(context, 0, 1);
+    return run(context, 0, tasks);
   }
   pool().run(tasks, run, context);
 }
@@ -217,7 +218,10 @@ void set_threads(int count) {
   pool().set_threads(count);
 }
 
-int threads() { return pool().threads(); }
+int threads() { return is_alone ? 1 : pool().threads(); }
+
+Alone::Alone(bool wanted) : before_(is_alone) { is_alone = is_alone || wanted; }
+Alone::~Alone() { is_alone = before_; }
 
 int thread_index() { return index_in_pool; }
 

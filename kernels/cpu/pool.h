@@ -15,7 +15,20 @@ void parallel(int64_t tasks, F each) {
 
 // How many threads work, the caller among them: at least one. By default as many as there are CPUs.
 void set_threads(int count);
+// As many as the caller may have work: one while it is alone.
 int threads();
+
+// While this lives, and `wanted` is true, the workers leave this thread to its jobs.
+class Alone {
+ public:
+  explicit Alone(bool wanted);
+  ~Alone();
+  Alone(const Alone&) = delete;
+  Alone& operator=(const Alone&) = delete;
+
+ private:
+  const bool before_;
+};
 
 // Which of them this one is, in a task: 0 is the caller.
 int thread_index();

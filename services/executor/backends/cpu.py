@@ -1,5 +1,6 @@
 """The CPU back end: compiled kernels over weights in their own precision."""
 
+import time
 from collections.abc import Sequence
 
 import numpy as np
@@ -9,6 +10,7 @@ from kernels.cpu.library import CpuLibrary, DType, Linear, NotFinite
 from kernels.cpu.model import SEQUENCE, KvCache, LinearRole, Model, ModelShape, VectorRole
 from kernels.cpu.sampling import DRAW, draw
 from services.executor.backends.backend import Ints, Rows
+from services.executor.backends.workers import Workers
 from services.executor.blocks import BLOCK_SIZE
 from services.executor.models.config import DecoderConfig
 from services.executor.models.memory import kv_dtype
@@ -30,8 +32,10 @@ _LINEARS = {
 class CpuBackend:
     """A `Backend` on the compiled kernels."""
 
-    def __init__(self, model: Model, num_blocks: int) -> None:
+    def __init__(self, model: Model, num_blocks: int, num_threads: int) -> None:
         self._model = model
+        self._workers = Workers(num_threads)
+        self._are_helped = True
         self.kv_cache = KvCache(model.shape, num_blocks)
         self.num_blocks = num_blocks
         self.num_positions = model.shape.context
@@ -51,10 +55,17 @@ class CpuBackend:
         sequences = np.array(parts, SEQUENCE)
         ahead = sequences["start"] - sequences["first_row"]  # of its row, each position of a sequence
         positions = np.arange(len(token_ids), dtype=np.int32) + np.repeat(ahead, sequences["count"])
-        return self._model.forward(np.array(token_ids, np.int32), positions, sequences, wanted, self.kv_cache)
+        rows = len(token_ids)
+        self._are_helped = self._workers.help_with(rows)
+        began = time.perf_counter()
+        hidden = self._model.forward(
+            np.array(token_ids, np.int32), positions, sequences, wanted, self.kv_cache, alone=not self._are_helped
+        )
+        self._workers.took(rows, time.perf_counter() - began, together=self._are_helped)
+        return hidden
 
     def logits(self, hidden: Rows) -> Rows:
-        return self._model.logits(hidden)
+        return self._model.logits(hidden, alone=not self._are_helped)
 
     def best(self, logits: Rows, rows: Ints) -> Ints:
         return self._model.best(logits, rows)

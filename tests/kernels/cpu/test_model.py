@@ -4,6 +4,7 @@ import dataclasses
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -64,7 +65,7 @@ def model_of(library, *, kv_is_bf16):
     return model
 
 
-def step(model, cache, *parts):
+def step(model, cache, *parts, alone=False):
     """The logits of all rows of a step; a part is (tokens, position of the first, block table)."""
     tables = [np.array(blocks, np.int32) for _, _, blocks in parts]
     sequences = np.zeros(len(parts), SEQUENCE)
@@ -75,8 +76,12 @@ def step(model, cache, *parts):
         row += len(tokens)
     token_ids = np.concatenate([tokens for tokens, _, _ in parts]).astype(np.int32)
     positions = np.concatenate([start + np.arange(len(tokens)) for tokens, start, _ in parts]).astype(np.int32)
-    hidden = model.forward(token_ids, positions, sequences, np.arange(row, dtype=np.int32), cache)
-    return model.logits(hidden).copy()
+    hidden = model.forward(token_ids, positions, sequences, np.arange(row, dtype=np.int32), cache, alone=alone)
+    return model.logits(hidden, alone=alone).copy()
+
+
+def num_threads():
+    return len(list(Path("/proc/self/task").iterdir()))
 
 
 @pytest.mark.parametrize("kv_is_bf16", [False, True])
@@ -96,6 +101,20 @@ def test_an_overflow_stays_in_the_tokens_that_see_it(library, kv_is_bf16):
     assert np.array_equal(found[18:], right[18:])
     assert np.array_equal(step(model, cache, ([30], 16, [0, 3])), right_next)  # a hit of the first block
     assert not np.isfinite(step(model, cache, ([19], 18, [0, 1]))).all()
+
+
+@pytest.mark.parametrize("rows", [1, 40])
+def test_a_step_alone_is_computed_by_its_caller(library, rows):
+    """No worker is woken, yet every bit is the same; the next step has help again."""
+    model, part = model_of(library, kv_is_bf16=True), (list(range(rows)), 0, [0, 1, 2])
+    library.set_threads(1)  # those that have packed the weights end
+    library.set_threads(3)
+    before = num_threads()
+    alone = step(model, KvCache(model.shape, 3), part, alone=True)
+    assert num_threads() == before
+    helped = step(model, KvCache(model.shape, 3), part)
+    assert num_threads() == before + 2
+    assert np.array_equal(alone, helped)
 
 
 def test_best_of_some_rows(library):

@@ -35,7 +35,7 @@ def files(tmp_path_factory):
 def cpu_backend(path, dtype="auto", num_blocks=16):
     with open_model(path) as opened:
         model = pack_model(library.load(), opened.description.config, opened.weights, dtype)
-    return CpuBackend(model, num_blocks)
+    return CpuBackend(model, num_blocks, library.load().threads)
 
 
 def logits(backend, work):
