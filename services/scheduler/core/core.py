@@ -15,6 +15,7 @@ from services.scheduler.core.lifecycle import Lifecycle
 from services.scheduler.core.pace import Pace
 from services.scheduler.core.planner import Planner
 from services.scheduler.core.progress import Progress
+from services.scheduler.core.send_time import send_us
 from services.scheduler.core.sequence import Sequence
 from services.scheduler.core.session import Session
 from services.scheduler.core.settings import CoreSettings
@@ -58,6 +59,7 @@ class Core:
         self.settings = settings
         self.is_draining = False
         self._now_us = 0
+        self._plan_due_us: int | None = None
         self._progress = Progress(settings)
         self._lifecycle = Lifecycle(settings, self._progress)
         self._intake = Intake(self._lifecycle)
@@ -93,11 +95,15 @@ class Core:
             self._progress.moved(self._now_us)
 
     def plan(self, at_us: int) -> tuple[StepPlan, StepRecord] | None:
-        """The next step. None: nothing to compute, the pipeline is full, or there is no executor."""
+        """The next step. None: nothing to compute, the pipeline is full, it is too early, or there is no executor."""
         self._now_us = max(self._now_us, at_us)
         self._lifecycle.expire(self._now_us)
+        self._plan_due_us = None
         session = self._lifecycle.session
         if session is None or len(session.flights) >= self.settings.pipeline_depth:
+            return None
+        if session.flights and (due_us := send_us(session.flights, self._progress.last_step_us)) > self._now_us:
+            self._plan_due_us = due_us
             return None
         assert self._planner is not None
         assert self._steps is not None
@@ -110,7 +116,8 @@ class Core:
 
     def next_deadline_us(self) -> int | None:
         """When a Tick is needed, if nothing else happens before. It may be earlier than strictly necessary."""
-        return self._lifecycle.alarms.next_us()
+        alarm_us, plan_us = self._lifecycle.alarms.next_us(), self._plan_due_us
+        return plan_us if alarm_us is None else alarm_us if plan_us is None else min(alarm_us, plan_us)
 
     @property
     def is_idle(self) -> bool:

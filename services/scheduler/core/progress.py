@@ -25,7 +25,8 @@ class Progress:
         self.cost = StepCost()
         self._token_budget = settings.token_budget
         self._moved_us = 0
-        self._last_step_us = -1
+        self.last_step_us = -1
+        """When the newest result came; -1: none has."""
         self._last_num_tokens = 0
         self._full_step_us = -1
 
@@ -41,7 +42,7 @@ class Progress:
         self.step_time.observe(flight.num_tokens, step_us)
         self._full_step_us = -1
         self.cost.observe(flight.num_tokens, flight.num_context_tokens, step_us, predicted_us=flight.predicted_us)
-        self._moved_us = self._last_step_us = at_us
+        self._moved_us = self.last_step_us = at_us
         self._last_num_tokens = flight.num_tokens
 
     @property
@@ -61,7 +62,7 @@ class Progress:
 
     def last_step_age_us(self, at_us: int) -> int:
         """0 before the first."""
-        return max(0, at_us - self._last_step_us) if self._last_step_us >= 0 else 0
+        return max(0, at_us - self.last_step_us) if self.last_step_us >= 0 else 0
 
     def time_limit_us(self, num_tokens: int) -> int:
         """A step older than this is hung: twenty predictions, but at least 10 s and at most 120 s.
@@ -92,7 +93,7 @@ class Progress:
 
         A model that one slow step has spoilt must not refuse all those whose steps would put it right.
         """
-        if self._last_step_us < 0 or at_us - self._last_step_us > FRESH_US:
+        if self.last_step_us < 0 or at_us - self.last_step_us > FRESH_US:
             return 0
         num_steps = -(-num_tokens // self._token_budget)
         fixed_us, context = self.cost.predict_us(0, 0), num_tokens * (num_steps + 1) // 2

@@ -1,0 +1,26 @@
+from services.scheduler.core.flight import Flight
+from services.scheduler.core.send_time import SEND_AHEAD_US, send_us
+
+
+def flight(sent_us, predicted_us):
+    return Flight(1, 1, sent_us, 0, 1, None, None, None, (), predicted_us=predicted_us)
+
+
+def test_a_plan_leaves_a_little_before_the_executor_is_done():
+    """With one plan unanswered, that is before its predicted end, counted from when it was sent to an idle executor."""
+    assert send_us([flight(10_000, 5_000)], 9_000) == 15_000 - SEND_AHEAD_US
+
+
+def test_a_step_begins_when_the_one_before_it_has_ended():
+    """A plan sent while another ran is counted from that one's result."""
+    assert send_us([flight(10_000, 5_000)], 13_000) == 18_000 - SEND_AHEAD_US
+
+
+def test_plans_behind_each_other_take_their_times_together():
+    """With two unanswered, the third may wait for both."""
+    assert send_us([flight(10_000, 5_000), flight(12_000, 7_000)], 0) == 22_000 - SEND_AHEAD_US
+
+
+def test_nothing_waits_for_a_step_of_unknown_length():
+    """A prediction of 0 is none: the plan leaves at once."""
+    assert send_us([flight(10_000, 0)], 0) <= 10_000
