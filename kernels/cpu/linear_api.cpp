@@ -7,6 +7,7 @@
 #include "guard.h"
 #include "linear.h"
 #include "pool.h"
+#include "part.h"
 #include "prepared_rows.h"
 
 using namespace headway;
@@ -51,17 +52,18 @@ HEADWAY_API int headway_linear_set_bias(Linear* linear, const float* bias, int64
 HEADWAY_API int64_t headway_linear_outputs(const Linear* linear) { return linear->n(); }
 HEADWAY_API int64_t headway_linear_packed_bytes(const Linear* linear) { return linear->packed_bytes(); }
 
-// out [rows, outputs] of x [rows, inputs].
+// out [rows, outputs] of x [rows, inputs], shared by the threads as in a step.
 HEADWAY_API int headway_linear_run(const Linear* linear, const float* x, int64_t rows, float* out) {
   if (!linear || rows < 0 || (rows > 0 && (!x || !out)) || linear->n() == 0) return kRefused;
   return guarded([&] {
     PreparedRows prepared;
     prepared.resize(*linear, rows);
-    parallel(rows, [&](int64_t begin, int64_t end) {
-      prepared.prepare(*linear, x + begin * linear->k(), begin, end - begin);
-    });
-    parallel(rows ? linear->num_blocks() : 0, [&](int64_t begin, int64_t end) {
-      ops().linear(*linear, prepared.view(x), rows, out, begin, end);
+    if (!rows) return kDone;
+    const int64_t width = linear->k();
+    Parts(rows).each([&](const Part& part) {
+      const float* of_part = x + part.first * width;
+      part.each_row([&](int64_t row) { prepared.prepare(*linear, of_part + row * width, part.first + row, 1); });
+      part.multiply(*linear, prepared.view(of_part, part.first), out + part.first * linear->n());
     });
     return kDone;
   });

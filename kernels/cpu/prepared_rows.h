@@ -29,21 +29,32 @@ class PreparedRows {
   // x [rows, k] become rows from `first` on; of different rows, from any thread.
   void prepare(const Linear& weights, const float* x, int64_t first, int64_t rows) {
     for (Kind kind : weights.prepared_kinds())
-      ops().prepare(kind, x, rows, width_, bf16_.data() + first * even(), q_.data() + first * width_,
-                    scale_.data() + first * groups_, sum_.data() + first * groups_, minus_128_.data() + first * groups_,
-                    minus_32_.data() + first * groups_ * 2, outliers_.data() + first * kOutliers);
+      ops().prepare(kind, x, rows, width_, from(bf16_, first * even()), from(q_, first * width_),
+                    from(scale_, first * groups_), from(sum_, first * groups_), from(minus_128_, first * groups_),
+                    from(minus_32_, first * groups_ * 2), from(outliers_, first * kOutliers));
   }
 
-  // All rows; x [rows, k] are the same that were prepared.
-  Activations view(const float* x) const {
-    return {x,           bf16_.data(),      q_.data(),        scale_.data(),
-            sum_.data(), minus_128_.data(), minus_32_.data(), outliers_.data()};
+  // Rows from `first` on; x [rows, k] are the same that were prepared.
+  Activations view(const float* x, int64_t first = 0) {
+    return {x,
+            from(bf16_, first * even()),
+            from(q_, first * width_),
+            from(scale_, first * groups_),
+            from(sum_, first * groups_),
+            from(minus_128_, first * groups_),
+            from(minus_32_, first * groups_ * 2),
+            from(outliers_, first * kOutliers)};
   }
 
  private:
   template <class T>
   static void grow(std::vector<T>& values, int64_t size) {
     if (static_cast<int64_t>(values.size()) < size) values.resize(size);
+  }
+
+  template <class T>
+  static T* from(std::vector<T>& values, int64_t offset) {
+    return values.empty() ? nullptr : values.data() + offset;  // a form that no segment needs is not there
   }
 
   int64_t even() const { return (width_ + 1) / 2 * 2; }
