@@ -42,14 +42,15 @@ def run() -> list[Row]:
     return measure(build())
 
 
-def build(backend: Literal["auto", "cpu", "reference"] = "auto") -> "Engine":
-    """The default model (fetched where it is not there), with room for this benchmark."""
+def build(backend: Literal["auto", "cpu", "reference"] = "auto", threads: int = 0) -> "Engine":
+    """The default model (fetched where it is not there), with room for this benchmark; 0 threads: as many as CPUs."""
     from services.executor.loading import build_engine
 
     num_blocks = PROMPT // BLOCK_SIZE + max(BATCHES) * OWN_BLOCKS
     settings = ExecutorSettings(
         model=str(ensure_default_model()),
         backend=backend,
+        threads=threads,
         kv_pool_tokens=num_blocks * BLOCK_SIZE,
         max_slots=max(BATCHES) + 1,
     )

@@ -29,7 +29,8 @@ class Threads:
 def measured():
     def make(one_ns, two_ns):
         clock = Threads({1: one_ns, 2: two_ns})
-        return EngineBench(InstantExecutor(4096), clock, lambda: 0), clock.set
+        bench = EngineBench(InstantExecutor(4096), clock, lambda: 0)
+        return {1: bench, 2: bench}, clock.set
 
     return make
 
