@@ -19,8 +19,9 @@ namespace {
 
 // A share is a quarter of a thread's part or less: what one thread leaves undone when it is descheduled is little.
 constexpr int64_t kSharesPerThread = 8;
-// About 5 to 20 microseconds, by processor: longer than the serial parts between two jobs of a step, far shorter than a time slice.
-constexpr int kSpins = 400;
+// About 25 microseconds, by processor: longer than threads that share rows are apart when they meet, for whoever sleeps is
+// late at the next meeting, where the other one sleeps then, and so on; far shorter than a time slice.
+constexpr int kSpins = 2000;
 
 thread_local bool inside_task = false;
 thread_local bool is_alone = false;

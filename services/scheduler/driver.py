@@ -287,7 +287,7 @@ class Driver:
             result = self.engine.step(plan)
         except EngineLost:
             self.is_engine_dead, session = True, self._session
-            self.at(self.now_us, lambda: self._die(session))
+            self.at(max(self.now_us, self._executor_free_us), lambda: self._die(session))
             return
         duration_us, session = self._step_us(plan, result), self._session
         self._executor_free_us = max(self._executor_free_us, self.now_us) + duration_us

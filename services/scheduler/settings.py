@@ -35,7 +35,7 @@ class SchedulerSettings:
     """The greatest max_tokens that a request may set."""
     executor_grace_us: int = 60_000_000
     """How long a request waits for an absent executor, in microseconds."""
-    pipeline_depth: int = 1
+    pipeline_depth: int = 2
     """Plans that may be unanswered at once."""
     tbt_target_us: int = 0
     """The longest that a step is to take in which some decode, in microseconds; prompts get what it leaves. 0: no target."""

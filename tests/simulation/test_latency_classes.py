@@ -112,7 +112,7 @@ def test_batch_work_has_the_whole_server_when_nothing_else_comes():
 
 def test_batch_work_gives_its_slots_to_a_chat_at_once():
     """Though it holds all of them; what gave way finishes all the same, with the same tokens."""
-    d = driver(max_slots=4)
+    d = driver(max_slots=4, pipeline_depth=1)
     batch = [d.submit(tokens(40, n), max_tokens=50, sampling=ENDLESS, latency_class="batch") for n in range(4)]
     d.run(until_us=20_000)
     assert sum(record.preempted for record in d.records) == 0

@@ -16,7 +16,7 @@ def idle_slot_steps(records: list[StepRecord]) -> int:
 
 
 def one_short_and_one_long(batching: str) -> tuple[Driver, list[Answer]]:
-    d = driver(batching=batching)
+    d = driver(batching=batching, pipeline_depth=1)
     answers = [d.submit(tokens(30, n), max_tokens=n, seed=n, sampling=ENDLESS) for n in (20, 400)]
     d.run()
     return d, answers

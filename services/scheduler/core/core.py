@@ -102,9 +102,13 @@ class Core:
         session = self._lifecycle.session
         if session is None or len(session.flights) >= self.settings.pipeline_depth:
             return None
-        if session.flights and (due_us := send_us(session.flights, self._progress.last_step_us)) > self._now_us:
-            self._plan_due_us = due_us
-            return None
+        if session.flights:
+            assert self._planner is not None
+            next_us = self._progress.full_step_us if self._planner.has_prefill else 0
+            due_us = send_us(session.flights, self._progress.last_step_us, next_us)
+            if due_us is None or due_us > self._now_us:
+                self._plan_due_us = due_us
+                return None
         assert self._planner is not None
         assert self._steps is not None
         draft = self._planner.draft(self._now_us)

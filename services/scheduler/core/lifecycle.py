@@ -129,7 +129,7 @@ class Lifecycle:
         """All that run go back to the front of the queue, whole, in the order of their admission."""
         session = self.session
         assert session is not None
-        suspects = strikes.suspects(session.flights, session.running)
+        suspects = strikes.suspects(session.flights[0], session.running) if session.flights else []
         for sequence in reversed(list(session.running)):
             session.vacate(sequence, State.WAITING, at_us)
             self.queue.rejoin(sequence)

@@ -53,7 +53,7 @@ class Planner:
         choose = self._spare.choose if self._spare.is_there else None
         if self._running.num_spare:
             self._make_room(draft)
-        seat_for_prefill = self._running.has_prefilling or self._can_try_admission()
+        seat_for_prefill = self.has_prefill
         while True:
             alone = self._alone(draft)
             self._running.choose_decodes(draft.left, seat_for_prefill=seat_for_prefill, alone=alone, choose=choose)
@@ -73,6 +73,11 @@ class Planner:
         self._session.vacate(sequence, State.WAITING, at_us)
         sequence.was_preempted = True
         self._queue.rejoin(sequence)
+
+    @property
+    def has_prefill(self) -> bool:
+        """Whether the next step may compute tokens of prompts, as many as the budget leaves."""
+        return self._running.has_prefilling or self._can_try_admission()
 
     def is_blocked(self, sequence: Sequence) -> bool:
         """Whether nothing has been released since it did not fit."""

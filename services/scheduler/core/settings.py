@@ -23,7 +23,7 @@ class CoreSettings:
     max_tokens_cap: int = 32_768
     executor_grace_us: int = 60_000_000
     """How long a request waits for an absent executor."""
-    pipeline_depth: int = 1
+    pipeline_depth: int = 2
     """Plans that may be unanswered at once."""
     tbt_target_us: int = 0
     """The longest that a step beside decodes is to take; prompts get what it leaves. 0: the whole token budget."""

@@ -11,7 +11,7 @@ poisonous sequence costs three executors where executors are well, and no more t
 """
 
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 
 from services.scheduler.core.flight import Flight
 from services.scheduler.core.loss import Loss
@@ -48,13 +48,16 @@ class Strikes:
         return min(MAX_FORGIVEN, sum(loss.is_unexplained for loss in self._losses))
 
 
-def suspects(flights: Iterable[Flight], running: Running) -> list[Sequence]:
-    """Those to strike for the loss of the executor with these plans unanswered."""
-    found: dict[int, Sequence] = {}
-    for flight in flights:
-        for sequence, end in _computed(flight, running):
-            if end > max(sequence.mark, running.answered(sequence)):
-                found[sequence.serial] = sequence
+def suspects(flight: Flight, running: Running) -> list[Sequence]:
+    """Those to strike for the loss of the executor while this was its first unanswered plan.
+
+    Plans behind it have not been begun: plans run in order, and a result is sent before the next step begins.
+    """
+    found = {
+        sequence.serial: sequence
+        for sequence, end in _computed(flight, running)
+        if end > max(sequence.mark, running.answered(sequence))
+    }
     return list(found.values())
 
 

@@ -40,10 +40,11 @@ def test_a_request_is_admitted_prefilled_and_decoded_to_its_length():
 
 
 def test_a_plan_that_is_not_answered_fills_the_pipeline():
-    """At depth 1 the next plan waits for the result; at depth 2 one more leaves."""
+    """At depth 1 the next plan waits for the result; at depth 2 one more leaves, once steps are known to be short."""
     for depth in (1, 2):
         bench = Bench(pipeline_depth=depth)
         bench.submit(max_tokens=9)
+        bench.step([0], step_us=1000)
         assert [bench.plan() is not None for _ in range(3)] == [True, depth == 2, False]
 
 

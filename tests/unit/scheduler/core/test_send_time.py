@@ -21,6 +21,12 @@ def test_plans_behind_each_other_take_their_times_together():
     assert send_us([flight(10_000, 5_000), flight(12_000, 7_000)], 0) == 22_000 - SEND_AHEAD_US
 
 
-def test_nothing_waits_for_a_step_of_unknown_length():
-    """A prediction of 0 is none: the plan leaves at once."""
-    assert send_us([flight(10_000, 0)], 0) <= 10_000
+def test_behind_a_long_step_no_plan_leaves():
+    """It leaves when the result has come: newcomers are not to wait for two long steps."""
+    assert send_us([flight(10_000, 26_000)], 0) is None
+    assert send_us([flight(10_000, 5_000)], 0, next_us=26_000) is None
+
+
+def test_behind_a_step_of_unknown_length_no_plan_leaves():
+    """A prediction of 0 is none: it may be long."""
+    assert send_us([flight(10_000, 0)], 0) is None
