@@ -19,7 +19,7 @@ namespace {
 
 // A share is a quarter of a thread's part or less: what one thread leaves undone when it is descheduled is little.
 constexpr int64_t kSharesPerThread = 8;
-// About 25 microseconds, by processor: longer than threads that share rows are apart when they meet, for whoever sleeps is
+// Some tens of microseconds, by processor: longer than threads that share rows are apart when they meet, for whoever sleeps is
 // late at the next meeting, where the other one sleeps then, and so on; far shorter than a time slice.
 constexpr int kSpins = 2000;
 

@@ -126,7 +126,9 @@ class ExecutorLink:
         if executor is None:
             return
         if executor.process.has_ended():
-            yield from self.give_up("its process has ended")
+            yield from self.receive(at_us)  # its last result tells in which step it ended
+            if self._executor is executor:
+                yield from self.give_up("its process has ended")
         elif reason := executor.watchdog.verdict(at_us):
             yield from self.give_up(reason)
 

@@ -109,6 +109,8 @@ class Core:
             if due_us is None or due_us > self._now_us:
                 self._plan_due_us = due_us
                 return None
+            if not self._planner.has_room:
+                return None  # the result may free blocks: nobody gives way before it has come
         assert self._planner is not None
         assert self._steps is not None
         draft = self._planner.draft(self._now_us)

@@ -79,6 +79,11 @@ class Planner:
         """Whether the next step may compute tokens of prompts, as many as the budget leaves."""
         return self._running.has_prefilling or self._can_try_admission()
 
+    @property
+    def has_room(self) -> bool:
+        """Whether nobody has to give way for those who need a block for their next token."""
+        return self._kv.pool.can_take(self._running.num_at_event)
+
     def is_blocked(self, sequence: Sequence) -> bool:
         """Whether nothing has been released since it did not fit."""
         return self._blocked.is_blocked(sequence)

@@ -38,10 +38,13 @@ class Progress:
         self._token_budget, self._full_step_us = session.token_budget, -1
         self.moved(at_us)
 
-    def step_ended(self, flight: Flight, step_us: int, at_us: int) -> None:
-        self.step_time.observe(flight.num_tokens, step_us)
-        self._full_step_us = -1
-        self.cost.observe(flight.num_tokens, flight.num_context_tokens, step_us, predicted_us=flight.predicted_us)
+    def step_ended(self, flight: Flight, num_ran: int, step_us: int, at_us: int) -> None:
+        """Of the flight's tokens `num_ran` were computed: the executor passes over those who have ended by themselves."""
+        if num_ran:
+            context = flight.num_context_tokens * num_ran // flight.num_tokens
+            self.step_time.observe(num_ran, step_us)
+            self._full_step_us = -1
+            self.cost.observe(num_ran, context, step_us, predicted_us=flight.predicted_us)
         self._moved_us = self.last_step_us = at_us
         self._last_num_tokens = flight.num_tokens
 

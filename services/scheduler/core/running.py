@@ -208,6 +208,11 @@ class Running:
         promised = self.columns.tbt_us[decoding]
         self.decode_tbt_us = int(promised[promised > 0].min()) if promised.any() else 0
 
+    @property
+    def num_at_event(self) -> int:
+        """Those that decode, in this step or a later one, and whose next token has no block yet."""
+        return int(np.count_nonzero(self.columns.computed == self.columns.event))
+
     def due(self) -> Slots:
         """Slots of the decode set whose next token has no block yet."""
         due = np.flatnonzero(self.columns.computed == self.columns.event)

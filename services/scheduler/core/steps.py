@@ -110,8 +110,9 @@ class Steps:
         answer = self._reader.read(result, flights[0] if flights else None)
         flight = flights.popleft()
         self._lifecycle.newest_result = result
-        self._progress.step_ended(flight, result.step_us, at_us)
-        self._bill(flight, result.step_us)
+        num_ran = _num_ran(flight, result)
+        self._progress.step_ended(flight, num_ran, result.step_us, at_us)
+        self._bill(flight, num_ran, result.step_us)
         lengths = self._running.columns.append_tokens(answer.slots, answer.tokens)
         self._note_chunks(flight, at_us)
         self._forward(flight, answer, result)
@@ -119,15 +120,19 @@ class Steps:
             strikes.clear_grown(self._running)
         self._end(flight, answer, lengths, at_us)
 
-    def _bill(self, flight: Flight, step_us: int) -> None:
-        """Shares the step's time out over its tokens."""
+    def _bill(self, flight: Flight, num_ran: int, step_us: int) -> None:
+        """Shares the step's time out over the tokens that were computed."""
         columns, overhead = self._running.columns, self._lifecycle.overhead
-        share_ns, rest_ns = divmod(step_us * 1000, flight.num_tokens)
+        if not num_ran:
+            overhead.add("ended", step_us * 1000)
+            return
+        share_ns, rest_ns = divmod(step_us * 1000, num_ran)
         overhead.add("rounding", rest_ns)
         decodes = flight.decodes
         if flight.num_left != self._running.num_left:
             decodes = decodes[columns.generation[decodes] == flight.generations[: len(decodes)]]
-            overhead.add("ended", share_ns * (len(flight.decodes) - len(decodes)))
+            num_passed_over = flight.num_tokens - num_ran
+            overhead.add("ended", share_ns * (len(flight.decodes) - len(decodes) - num_passed_over))
         columns.executor_ns[decodes] += share_ns
         for chunk in flight.chunks:
             share = share_ns * (chunk.end - chunk.start)
@@ -170,3 +175,9 @@ class Steps:
         for chunk in flight.chunks:
             if chunk.is_current and chunk.end == chunk.sequence.limit:  # max_tokens 0: the prompt was all
                 life.finish(chunk.sequence, FinishCause.LENGTH, at_us)
+
+
+def _num_ran(flight: Flight, result: StepResult) -> int:
+    """Tokens of the flight that were computed. A slot that drew a stop token in the step before is passed over."""
+    num_passed_over = len(flight.draws) - len(result.tokens) - len(result.failed)
+    return flight.num_tokens - max(0, num_passed_over)

@@ -51,7 +51,8 @@ class Strikes:
 def suspects(flight: Flight, running: Running) -> list[Sequence]:
     """Those to strike for the loss of the executor while this was its first unanswered plan.
 
-    Plans behind it have not been begun: plans run in order, and a result is sent before the next step begins.
+    Plans behind it have not been begun: plans run in order, and a result is sent before the next step begins. (One that
+    was sent and has not arrived blames the step it answers; whoever is poisonous then shares the first plan after it.)
     """
     found = {
         sequence.serial: sequence

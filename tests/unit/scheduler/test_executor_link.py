@@ -215,6 +215,16 @@ def test_a_process_that_ends_is_seen_at_once(bench):
     assert bench.link.process_fd is None
 
 
+def test_the_last_result_of_a_process_that_has_ended_comes_before_its_loss(bench):
+    """It tells in which step the process ended: whoever was in the step that it answers is not to blame."""
+    bench.up()
+    bench.link.send(StepPlan(plan=1), 0)
+    result = StepResult(plan=1)
+    bench.channel.frames.append((b"peer", FromExecutor(session=bench.session, body=result)))
+    FakeProcess.made[0].ended = True
+    assert bench.watch() == [result, ExecutorDown()]
+
+
 def test_frames_of_one_that_was_killed_do_not_bring_it_back(bench):
     """Heartbeats that were still on their way start no session."""
     bench.up()

@@ -14,7 +14,7 @@ def flight(num_tokens: int) -> Flight:
 
 def progress(step_us: int = 1000) -> Progress:
     made = Progress(CoreSettings(token_budget=100))
-    made.step_ended(flight(100), step_us, at_us=10_000_000)
+    made.step_ended(flight(100), 100, step_us, at_us=10_000_000)
     return made
 
 
@@ -30,8 +30,8 @@ def test_a_decode_is_late_by_its_own_prediction():
     """After decodes of 50 ms a hung decode is late after 2 s, whatever a step of the full budget might take."""
     made = Progress(CoreSettings(token_budget=512))
     for _ in range(20):
-        made.step_ended(flight(1), 50_000, at_us=0)
-    made.step_ended(flight(512), 3_000_000, at_us=0)
+        made.step_ended(flight(1), 1, 50_000, at_us=0)
+    made.step_ended(flight(512), 512, 3_000_000, at_us=0)
     assert made.predicted_us(flight(1)) == 50_000
     assert made.is_recent(2_000_000, flight(1))
     assert not made.is_recent(2_000_001, flight(1))
@@ -43,7 +43,7 @@ def test_decodes_alone_inflate_no_promise():
     """A full step of unknown length is late within 10 s, a plan hung within 120 s."""
     made = Progress(CoreSettings(token_budget=512))
     for _ in range(20):
-        made.step_ended(flight(1), 50_000, at_us=0)
+        made.step_ended(flight(1), 1, 50_000, at_us=0)
     assert not made.is_recent(10_000_000, flight(512))
     assert made.time_limit_us(1) == 10_000_000
     assert made.time_limit_us(512) == 120_000_000
@@ -79,6 +79,6 @@ def test_a_prompt_takes_its_steps_if_steps_have_ended_of_late():
     made = Progress(CoreSettings(token_budget=100))
     assert made.prompt_us(250, 0) == 0
     for num_tokens in (1, 5, 50, 100):
-        made.step_ended(flight(num_tokens), 1000 + 10 * num_tokens, at_us=1000)
+        made.step_ended(flight(num_tokens), num_tokens, 1000 + 10 * num_tokens, at_us=1000)
     assert abs(made.prompt_us(250, 1000) - 5500) < 100
     assert made.prompt_us(250, 11_000_000) == 0

@@ -20,7 +20,7 @@ class Counter:
         nobody = np.empty(0, np.intp)
         for size in sizes or (100,):
             flight = Flight(1, 1, 0, 0, size, nobody, nobody, np.empty(0, np.int32), ())
-            progress.step_ended(flight, step_us, at_us=0)
+            progress.step_ended(flight, size, step_us, at_us=0)
         self.session = Session(1, capacity(), settings, Quotas())
         self.queue = WaitingQueue(max_requests=99, max_tokens=10**6)
         self.time = QueueTime(self.queue, progress)
