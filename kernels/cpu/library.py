@@ -28,6 +28,7 @@ _SIGNATURES = {
     "headway_use_level": (ctypes.c_int, [ctypes.c_char_p]),
     "headway_threads": (_I32, []),
     "headway_set_threads": (None, [_I32]),
+    "headway_populate": (ctypes.c_int, [_POINTER, _I64]),
     "headway_linear_create": (_POINTER, [_I64]),
     "headway_linear_free": (None, [_POINTER]),
     "headway_linear_add": (ctypes.c_int, [_POINTER, _I32, _I32, _I64, _POINTER, _I64]),
@@ -76,6 +77,13 @@ class CpuLibrary:
 
     def set_threads(self, count: int) -> None:
         self.handle.headway_set_threads(count)
+
+    def populate(self, array: npt.NDArray[np.generic]) -> bool:
+        """Has the system give memory for a new array now, not as it is first written; false where it cannot.
+
+        For a thread that does nothing else: it goes behind all others for good.
+        """
+        return bool(self.handle.headway_populate(array.ctypes.data, array.nbytes) == 0)
 
     def linear(self, inputs: int) -> "Linear":
         """A linear that has no outputs yet."""

@@ -92,7 +92,7 @@ class KvCache:
 
     def __init__(self, shape: ModelShape, num_blocks: int) -> None:
         layer_bytes = num_blocks * shape.block_bytes
-        # Not zeroed: the system then gives memory as blocks are first used.
+        # Not zeroed: the system gives memory as blocks are first used, or as it is asked to.
         self.keys = np.empty(shape.num_layers * layer_bytes, np.uint8)
         self.values = np.empty(shape.num_layers * layer_bytes, np.uint8)
         self.address = _KvCache(self.keys.ctypes.data, self.values.ctypes.data, layer_bytes)

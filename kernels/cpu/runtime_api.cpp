@@ -1,4 +1,10 @@
-// The C functions that choose level and threads. kernels/cpu/library.py calls them.
+// The C functions that choose level and threads, and that ask for memory. kernels/cpu/library.py calls them.
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+
 #include "api.h"
 #include "dispatch.h"
 #include "pool.h"
@@ -22,6 +28,20 @@ HEADWAY_API int headway_use_level(const char* name) {
 
 HEADWAY_API void headway_set_threads(int32_t count) { headway::set_threads(count); }
 HEADWAY_API int32_t headway_threads() { return headway::threads(); }
+
+// Has the system give memory now for bytes that may never have been written; what they hold does not change. The calling
+// thread goes behind all others for good. 1 where the system cannot: then it gives memory as it is first written.
+HEADWAY_API int headway_populate(void* begin, int64_t bytes) {
+  constexpr int kPopulateWrite = 23;            // MADV_POPULATE_WRITE, from Linux 5.14 on
+  constexpr uintptr_t kPiece = uintptr_t{8} << 20;  // between two, others who change the address space have their turn
+  setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), 19);
+  const uintptr_t page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  uintptr_t at = (reinterpret_cast<uintptr_t>(begin) + page - 1) / page * page;
+  const uintptr_t end = (reinterpret_cast<uintptr_t>(begin) + static_cast<uintptr_t>(bytes)) / page * page;
+  for (; at < end; at += kPiece)
+    if (madvise(reinterpret_cast<void*>(at), std::min(kPiece, end - at), kPopulateWrite)) return 1;
+  return 0;
+}
 
 // Calls `run` as headway::parallel does: what tests see of the pool.
 HEADWAY_API void headway_parallel(int64_t tasks, void (*run)(void*, int64_t, int64_t), void* context) {

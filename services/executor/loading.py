@@ -60,6 +60,7 @@ def build_engine(settings: ExecutorSettings) -> Engine:
         kill_token=settings.armed_kill_token,
     )
     engine.warm_up()
+    loaded.backend.settle()
     return engine
 
 
@@ -76,7 +77,7 @@ def _load_cpu(settings: ExecutorSettings, choice: Choice, opened: OpenModel) -> 
     config = opened.description.config
     num_blocks = _num_blocks(settings, choice, config)
     model = pack_model(library, config, opened.weights, choice.dtype, num_blocks * BLOCK_SIZE)
-    return _Loaded(CpuBackend(model, num_blocks, library.threads), (library.level, library.version))
+    return _Loaded(CpuBackend(model, num_blocks, library), (library.level, library.version))
 
 
 def _load_reference(settings: ExecutorSettings, choice: Choice, opened: OpenModel) -> _Loaded:

@@ -31,7 +31,7 @@ class ExecutorSettings:
     kv_pool_tokens: int = 0
     """Tokens that the KV pool holds; 0: derived from kv_memory_mb."""
     kv_memory_mb: int = 512
-    """Memory for the KV pool, in MiB."""
+    """Memory for the KV pool, in MiB; on CPUs it is taken right after the start."""
     threads: int = 0
     """Compute threads; 0: the CPUs that this process may use."""
     simulated_script: Literal["echo", "count", "random"] = "echo"

@@ -22,7 +22,7 @@ def backend(path, dtype):
     """The default model in a precision, and its tokenizer."""
     with open_model(path) as opened:
         model = pack_model(library.load(), opened.description.config, opened.weights, dtype)
-    return CpuBackend(model, -(-TOKENS_EACH // 16), library.load().threads), Tokenizer.from_str(
+    return CpuBackend(model, -(-TOKENS_EACH // 16), library.load()), Tokenizer.from_str(
         opened.description.tokenizer_json
     )
 

@@ -58,7 +58,7 @@ def _cpu(dtype: DType, *, is_exact: bool) -> Callable[[LoadedModel, Path], Way]:
             model = pack_model(cpu, opened.description.config, opened.weights, dtype)
 
         def backend(num_blocks: int) -> CpuBackend:
-            made = CpuBackend(model, num_blocks, cpu.threads)
+            made = CpuBackend(model, num_blocks, cpu)
             made.kv_cache.keys.fill(0xFF)  # NaN in float32 and in bfloat16
             made.kv_cache.values.fill(0xFF)
             return made

@@ -22,6 +22,9 @@ class Backend(Protocol):
     bytes_per_token: int
     """Of keys and values, over all layers."""
 
+    def settle(self) -> None:
+        """All is loaded and tried: what need not wait for requests is done in the background."""
+
     def forward(self, work: Sequence[Work], wanted: Ints) -> Rows:
         """Computes a step: stores keys and values of all its tokens, returns hidden states of some.
 

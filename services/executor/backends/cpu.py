@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from threading import Thread
 
 import numpy as np
 import numpy.typing as npt
@@ -32,15 +33,24 @@ _LINEARS = {
 class CpuBackend:
     """A `Backend` on the compiled kernels."""
 
-    def __init__(self, model: Model, num_blocks: int, num_threads: int) -> None:
+    def __init__(self, model: Model, num_blocks: int, library: CpuLibrary) -> None:
         self._model = model
-        self._workers = Workers(num_threads)
+        self._library = library
+        self._workers = Workers(library.threads)
         self._are_helped = True
         self.kv_cache = KvCache(model.shape, num_blocks)
         self.num_blocks = num_blocks
         self.num_positions = model.shape.context
         kv_bytes = self.kv_cache.keys.nbytes + self.kv_cache.values.nbytes
         self.bytes_per_token = kv_bytes // (num_blocks * BLOCK_SIZE)
+
+    def settle(self) -> None:
+        """The cache gets its memory before requests need it: else each block's first tokens wait for the system."""
+        Thread(target=self._populate, name="populate", daemon=True).start()
+
+    def _populate(self) -> None:
+        for half in (self.kv_cache.keys, self.kv_cache.values):
+            self._library.populate(half)
 
     def forward(self, work: Sequence[Work], wanted: Ints) -> Rows:
         token_ids: list[int] = []

@@ -26,6 +26,9 @@ class ReferenceBackend:
         self.num_positions = decoder.num_positions
         self.bytes_per_token = kv_bytes_per_token(decoder.config, "float32")
 
+    def settle(self) -> None:
+        """Its cache was written when it was made."""
+
     @torch.inference_mode()
     def forward(self, work: Sequence[Work], wanted: Ints) -> Rows:
         batch = build_batch(work, self._heads_per_kv_head)

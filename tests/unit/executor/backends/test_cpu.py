@@ -1,5 +1,8 @@
 """The CPU back end: right on every kind of weights, and dependent on each sequence alone."""
 
+import threading
+import types
+
 import numpy as np
 import pytest
 import torch
@@ -35,7 +38,7 @@ def files(tmp_path_factory):
 def cpu_backend(path, dtype="auto", num_blocks=16):
     with open_model(path) as opened:
         model = pack_model(library.load(), opened.description.config, opened.weights, dtype)
-    return CpuBackend(model, num_blocks, library.load().threads)
+    return CpuBackend(model, num_blocks, library.load())
 
 
 def logits(backend, work):
@@ -60,6 +63,18 @@ def test_its_cache_takes_what_was_planned_for(files, dtype):
     with open_model(files["Q8_0"]) as opened:
         planned = kv_bytes_per_token(opened.description.config, Choice("cpu", dtype).kv_dtype)
     assert cpu_backend(files["Q8_0"], dtype, num_blocks=3).bytes_per_token == planned
+
+
+def test_its_cache_has_its_memory_before_it_is_used(files):
+    """Once all is loaded, the system is asked for the whole of it, in the background."""
+    backend = cpu_backend(files["Q4_0"])
+    asked = []
+    backend._library = types.SimpleNamespace(populate=lambda array: asked.append(array.nbytes))
+    backend.settle()
+    for thread in threading.enumerate():
+        if thread.name == "populate":
+            thread.join(10)
+    assert asked == [backend.kv_cache.keys.nbytes, backend.kv_cache.values.nbytes]
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
