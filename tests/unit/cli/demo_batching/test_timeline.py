@@ -15,8 +15,8 @@ ENDLESS = Sampling(ignore_eos=True)
 
 
 def timeline(path, play, **settings) -> Timeline:
-    """Records what `play` does with a driver whose steps take a millisecond, and reads it back."""
-    chosen = CoreSettings(**settings)
+    """Records what `play` does with a driver whose steps take a millisecond, one plan at a time, and reads it back."""
+    chosen = CoreSettings(pipeline_depth=1, **settings)
     with path.open("wb") as file:
         driver = Driver(chosen, StrictEngine(step_us=MS), recorder=Recorder(file, chosen))
         driver.start()
