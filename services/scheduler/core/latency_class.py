@@ -4,6 +4,8 @@ import re
 from dataclasses import dataclass
 
 PRESETS = "chat=500/50 document=5000/100 batch=spare"
+MOST_US = 2**31 - 1
+"""Targets stand in columns and in step records."""
 _CLASS = re.compile(r"([\w.-]{1,64})=(?:(spare)|(\d{1,9})/(\d{1,9}))(?:/(\d{1,4}(?:\.\d{1,3})?))?")
 
 
@@ -33,7 +35,7 @@ def read_classes(text: str, default: str) -> dict[str, LatencyClass]:
     """Classes by name, `""` being that of requests that name none.
 
     `text` has a word for each class, `NAME=TTFT/TBT` in milliseconds or `NAME=spare`, and `/WEIGHT` behind it where that
-    is not 1. Raises ValueError.
+    is not 1. Raises ValueError, also for a target that no column would hold.
     """
     classes = {"": STANDARD}
     for word in text.split():
@@ -43,6 +45,8 @@ def read_classes(text: str, default: str) -> dict[str, LatencyClass]:
         name, spare, ttft_ms, tbt_ms, weight = match.groups()
         if name in classes or float(weight or 1) <= 0:
             raise ValueError(f"latency_classes: {name} is there twice, or has no weight")
+        if max(int(ttft_ms or 0), int(tbt_ms or 0)) > MOST_US // 1000:
+            raise ValueError(f"latency_classes: {word!r} has a target above {MOST_US // 1000} ms")
         classes[name] = LatencyClass(
             name, int(ttft_ms or 0) * 1000, int(tbt_ms or 0) * 1000, float(weight or 1), spare is not None
         )

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from services.scheduler.core.latency_class import PRESETS, read_classes
+from services.scheduler.core.latency_class import MOST_US, PRESETS, read_classes
 
 BatchingMode = Literal["continuous", "static"]
 PolicyName = Literal["fcfs", "priority", "fair", "deadline"]
@@ -57,6 +57,8 @@ class CoreSettings:
             if getattr(self, name) not in words:
                 raise ValueError(f"{name} must be one of {', '.join(words)}, not {getattr(self, name)!r}")
         read_classes(self.latency_classes, self.default_latency_class)
+        if self.tbt_target_us > MOST_US:
+            raise ValueError(f"tbt_target_us must be at most {MOST_US}, not {self.tbt_target_us}")
         if self.pipeline_depth > 2:
             raise ValueError(f"pipeline_depth must be 1 or 2, not {self.pipeline_depth}")
         for name in ("executor_grace_us", "tbt_target_us", "priority_ageing_us", "pass_blocked_us"):

@@ -25,6 +25,8 @@ def test_bad_grace_and_depth_are_refused():
         CoreSettings(executor_grace_us=-1)
     with pytest.raises(ValueError, match="tbt_target_us"):
         CoreSettings(tbt_target_us=-1)
+    with pytest.raises(ValueError, match="tbt_target_us must be at most 2147483647"):
+        CoreSettings(tbt_target_us=2**31)
     with pytest.raises(ValueError, match="pipeline_depth"):
         CoreSettings(pipeline_depth=3)
 
