@@ -2,6 +2,7 @@
 
 from dataclasses import field
 from enum import IntEnum
+from math import isfinite
 
 from services.wire.execution import PROTOCOL, LogprobRows, ModelCard, RequestKind, Sampling
 from services.wire.message import Int32Column, Message, message, no_ints, require, total
@@ -49,6 +50,7 @@ class Submit(Message):
         require(len(self.chain_root) == HASH_BYTES, "a chain root has 16 bytes")
         require(len(self.block_hashes) % HASH_BYTES == 0, "a block hash has 16 bytes")
         require(self.max_tokens >= -1, "max_tokens is negative")
+        require(isfinite(self.tenant_weight) and self.tenant_weight >= 0, "a weight is finite and not negative")
 
 
 @message

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import math
 import types
 import typing
 from enum import IntEnum
@@ -12,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.wire import codec
-from services.wire.execution import PROTOCOL, FromExecutor, Reset, StepPlan, StepResult, ToExecutor
+from services.wire.execution import GREEDY, PROTOCOL, FromExecutor, Reset, StepPlan, StepResult, ToExecutor
 from services.wire.message import FLOAT32, INT32, InvalidMessage, Message, float32_column, int32_column
 from services.wire.scheduling import Submit
 
@@ -129,6 +130,18 @@ def test_columns_that_belong_together_have_the_same_length():
     """A block append names a slot and a block."""
     with pytest.raises(InvalidMessage, match="append columns"):
         StepPlan(plan=1, append_slots=int32_column([1]))
+
+
+@pytest.mark.parametrize("weight", [math.nan, math.inf, -math.inf, -1.0])
+def test_a_weight_is_a_finite_number_that_is_not_negative(weight: float):
+    """Also when it comes over the wire: no core could count by it."""
+    submit = Submit(
+        handle=1, request_id="r", token_ids=int32_column([1]), prompt_length=1, chain_root=bytes(16), sampling=GREEDY
+    )
+    proto = codec.to_proto(submit)
+    proto.tenant_weight = weight
+    with pytest.raises(InvalidMessage, match="weight"):
+        codec.decode(Submit, proto.SerializeToString())
 
 
 def test_a_step_in_which_nothing_changes_is_about_a_hundred_bytes():
