@@ -26,7 +26,7 @@ class SchedulerSettings:
     token_budget: int = 512
     """Tokens that one step computes at most, decodes and prefill chunks together."""
     max_waiting_requests: int = 1024
-    """Requests that may wait for a slot; more are refused with a time to come back."""
+    """Requests that may wait for a slot; more are refused with a time to come back. Batch work takes no room of others."""
     max_waiting_tokens: int = 1_000_000
     """Tokens that all waiting requests together may hold; more are refused likewise."""
     default_max_tokens: int = 512

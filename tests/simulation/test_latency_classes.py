@@ -80,19 +80,22 @@ def p99_us(values: list[int]) -> int:
 
 @pytest.mark.parametrize("per_s", [10, 50])
 def test_full_batch_load_worsens_chats_by_at_most_a_tenth(per_s: int):
-    """p99 of TTFT and TBT, with 300 long batch requests waiting all the while; in the end those finish too."""
+    """p99 of TTFT and TBT, with as many long batch requests waiting as the queue takes; in the end those finish too."""
     ttft_us, tbt_us = [], []
-    for num_batch in (0, 300):
-        d = roomy(max_slots=32)
+    for num_batch in (0, 1100):
+        d = Driver(CoreSettings(max_slots=32), PacedEngine())
+        d.start()
         batch = [
             d.submit(tokens(600, n), max_tokens=60, latency_class="batch") for n in range(10**4, 10**4 + num_batch)
         ]
+        batch = [answer for answer in batch if not answer.rejected]
+        assert len(batch) == min(num_batch, d.settings.max_waiting_requests)
         answers = chats(d, per_s=per_s, until_us=8_000_000)
         d.run(until_us=8_000_000)
         begun = [answer for answer in answers if answer.token_times_us]
         ttft_us.append(p99_us([answer.token_times_us[0] - answer.submitted_us for answer in begun]))
         tbt_us.append(p99_us([b - a for answer in begun for a, b in pairwise(answer.token_times_us)]))
-        assert sum(len(answer.token_ids) for answer in batch) >= num_batch, "batch work stood still"
+        assert sum(len(answer.token_ids) for answer in batch) >= min(num_batch, 300), "batch work stood still"
         assert num_batch == 0 or not all(answer.has_ended for answer in batch)
         d.run()
         assert all(answer.finished for answer in (*answers, *batch))

@@ -44,14 +44,14 @@ class Intake:
         return self._crowded(submit)
 
     def _crowded(self, submit: Submit) -> Refusal | None:
-        life = self._lifecycle
+        life, promised = self._lifecycle, self._lifecycle.classes[submit.latency_class]
         if not life.quotas.can_enter(submit):
             message = f"your quota is {submit.tenant_max_requests} requests at a time"
             return Refusal(RejectReason.QUOTA, message, "", life.queue_time.retry_after_us(life.session))
-        if not life.queue.can_join(len(submit.token_ids)):
+        if not life.queue.can_join(len(submit.token_ids), is_spare=promised.is_spare):
             message = "too many requests are waiting"
             return Refusal(RejectReason.QUEUE_FULL, message, "", life.queue_time.retry_after_us(life.session))
-        return self._too_late(life.classes[submit.latency_class])
+        return self._too_late(promised)
 
     def _too_late(self, promised: LatencyClass) -> Refusal | None:
         """Half of the time to the first token may go by in the queue; what would wait longer takes the others' time too."""

@@ -65,11 +65,17 @@ class WaitingQueue:
             return first
         return self._first_at(self._fronts[True], without) or first
 
-    def can_join(self, num_tokens: int) -> bool:
-        """Whether a newcomer of `num_tokens` is within the bounds. An empty queue takes any one."""
-        if not len(self):
+    def can_join(self, num_tokens: int, *, is_spare: bool) -> bool:
+        """Whether a newcomer of `num_tokens` is within the bounds. An empty queue takes any one.
+
+        Spare work fills the queue for spare work alone: to the others it is not there.
+        """
+        num_waiting, num_waiting_tokens = len(self), self.num_tokens
+        if not is_spare:
+            num_waiting, num_waiting_tokens = num_waiting - self.num_spare, num_waiting_tokens - self.num_spare_tokens
+        if not num_waiting:
             return True
-        return len(self) < self.max_requests and self.num_tokens + num_tokens <= self.max_tokens
+        return num_waiting < self.max_requests and num_waiting_tokens + num_tokens <= self.max_tokens
 
     def join(self, sequence: Sequence) -> None:
         """In the line of its tenant; undone by `leave`."""

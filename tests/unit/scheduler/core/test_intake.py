@@ -70,3 +70,10 @@ def test_who_would_wait_for_more_than_half_of_its_target_is_refused_with_a_delay
     assert door.knock(2, latency_class="document") is None
     assert door.knock(3) is None
     assert door.knock(4, latency_class="chat", resubmitted=True) is None
+
+
+def test_a_queue_full_of_batch_work_takes_a_chat():
+    """Only more batch work is refused."""
+    door = Door(max_waiting_requests=2)
+    assert [door.knock(n, latency_class="batch") for n in (1, 2, 3)] == [None, None, RejectReason.QUEUE_FULL]
+    assert door.knock(4, latency_class="chat") is None

@@ -25,12 +25,27 @@ def test_newcomers_stand_at_the_back_and_those_that_ran_at_the_front():
 def test_the_queue_is_bounded_in_requests_and_in_tokens():
     """Both bounds count; an empty queue takes anything."""
     waiting = queue(max_requests=2, max_tokens=50)
-    assert waiting.can_join(1000)
+    assert waiting.can_join(1000, is_spare=False)
     waiting.join(sequence(1, prompt=20))
-    assert waiting.can_join(30)
-    assert not waiting.can_join(31)
+    assert waiting.can_join(30, is_spare=False)
+    assert not waiting.can_join(31, is_spare=False)
     waiting.join(sequence(2, prompt=20))
-    assert not waiting.can_join(1)
+    assert not waiting.can_join(1, is_spare=False)
+
+
+def test_spare_work_fills_the_queue_for_spare_work_alone():
+    """Others find it as if that were not there; spare work finds all."""
+    waiting = queue(max_requests=2, max_tokens=50)
+    for serial in (1, 2):
+        spare = sequence(serial, prompt=20)
+        spare.latency_class = LatencyClass("batch", is_spare=True)
+        waiting.join(spare)
+    assert not waiting.can_join(1, is_spare=True)
+    assert waiting.can_join(1000, is_spare=False)
+    waiting.join(sequence(3, prompt=20))
+    assert waiting.can_join(30, is_spare=False)
+    assert not waiting.can_join(31, is_spare=False)
+    assert not waiting.can_join(1, is_spare=True)
 
 
 def test_tokens_are_counted_back_when_one_leaves():
