@@ -2,7 +2,6 @@
 
 from services.scheduler.core.block_pool import BlockPool
 from services.scheduler.core.queue import WaitingQueue
-from services.scheduler.core.running import Running
 from services.scheduler.core.sequence import Sequence
 
 MOST_HELD = 4
@@ -15,9 +14,8 @@ class Blocked:
     requests use what is left of the pool, and a long one is not passed for ever. From then on all wait until it fits.
     """
 
-    def __init__(self, queue: WaitingQueue, running: Running, pool: BlockPool, *, pass_us: int) -> None:
+    def __init__(self, queue: WaitingQueue, pool: BlockPool, *, pass_us: int) -> None:
         self._queue = queue
-        self._running = running
         self._pool = pool
         self._pass_us = pass_us
         self._newest = (-1, -1)
@@ -40,10 +38,9 @@ class Blocked:
         sequence.blocked_us = at_us if sequence.blocked_us < 0 else sequence.blocked_us
 
     def may_be_passed(self, sequence: Sequence, at_us: int) -> bool:
-        """Whether it is held now, so that the next one may be tried. Not where spare work can make room for it."""
+        """Whether it is held now, so that the next one may be tried."""
         ends_us, queue = sequence.blocked_us + self._pass_us, self._queue
-        can_make_room = self._running.num_spare and not sequence.is_spare
-        if at_us >= ends_us or queue.num_held >= MOST_HELD or can_make_room:
+        if at_us >= ends_us or queue.num_held >= MOST_HELD:
             return False
         self._pass_ends_us = min(self._pass_ends_us, ends_us) if queue.num_held else ends_us
         self._num_releases = self._pool.num_releases

@@ -272,8 +272,7 @@ class Core:
         )
         batching = batching_of(self.settings, session, life.queue)
         spare = Spare(session.running, life.queue, self._progress.cost)
-        pass_us = self.settings.pass_blocked_us
-        blocked = Blocked(life.queue, session.running, session.kv.pool, pass_us=pass_us)
+        blocked = Blocked(life.queue, session.kv.pool, pass_us=self.settings.pass_blocked_us)
         self._planner = Planner(session, life.queue, life.quotas, batching, pace=pace, spare=spare, blocked=blocked)
         self._steps = Steps(session, life, self._progress)
         self._progress.executor_came(session, self._now_us)

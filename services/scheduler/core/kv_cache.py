@@ -1,6 +1,7 @@
 """The KV cache: the blocks of sequences, shared where their beginnings are equal."""
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Collection, Iterable
 
 from services.scheduler.core.block_pool import BlockPool
 from services.scheduler.core.prefix_index import PrefixIndex
@@ -32,11 +33,16 @@ class KvCache:
         chain = ((hashes[block], sequence.block_tokens(block, self.block_size)) for block in range(whole))
         return self.index.longest(sequence.submit.chain_root, chain)
 
-    def can_place(self, sequence: Sequence, hits: list[int], headroom: int) -> bool:
-        """Whether all known tokens of `sequence` have room and `headroom` blocks stay idle."""
-        revived = sum(1 for block in hits if not self.pool.holders(block))
+    def can_place(self, sequence: Sequence, hits: list[int], headroom: int, without: Collection[Sequence] = ()) -> bool:
+        """Whether all known tokens of `sequence` have room and `headroom` blocks stay idle.
+
+        Or would have, when those of `without` had released their blocks.
+        """
+        left = Counter(block for each in without for block in each.table)
+        idle = {block for block, count in left.items() if count == self.pool.holders(block)}
+        revived = sum(1 for block in hits if block in idle or not self.pool.holders(block))
         fresh = self.blocks_for(sequence.num_stored) - len(hits)
-        return self.pool.can_take(revived + fresh + headroom)
+        return self.pool.can_take(revived + fresh + headroom - len(idle))
 
     def place(self, sequence: Sequence, hits: list[int]) -> None:
         """Gives it a table for all known tokens; undone by `release`."""

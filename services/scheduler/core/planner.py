@@ -1,5 +1,7 @@
 """The planner: who computes how many tokens in the next step, and in which blocks."""
 
+from collections.abc import Collection
+
 from services.scheduler.core import preemption
 from services.scheduler.core.batching import Batching
 from services.scheduler.core.blocked import Blocked
@@ -137,13 +139,29 @@ class Planner:
         self._running.grew(sequence)
 
     def _make_room(self, draft: Draft) -> None:
-        """Spare work gives its slots and blocks to whoever else is next."""
-        running, head = self._running, self.batching.head
-        if head is None or head.is_spare or not self._quotas.can_charge(head, running.final_blocks(head)):
+        """Spare work gives its slots and blocks to whoever else is next, where that is enough."""
+        running, head = self._running, self._next_urgent()
+        if head is None or not self._can_make_room(head):
             return
         while running.num_spare and (running.is_full or not self._fits(head, self._kv.match(head))):
             self.preempt(preemption.victim(running, self._queue.policy), draft.at_us)
             draft.num_preempted += 1
+
+    def _next_urgent(self) -> Sequence | None:
+        """The first that is no spare work, and whose tenant is not at its quota."""
+        tenants_at_quota: set[str] = set()
+        while (head := self.batching.first(tenants_at_quota)) and not head.is_spare:
+            if self._quotas.can_charge(head, self._running.final_blocks(head)):
+                return head
+            tenants_at_quota.add(head.submit.tenant)
+        return None
+
+    def _can_make_room(self, sequence: Sequence) -> bool:
+        """Whether it has a slot and blocks once all the spare work that runs has given way."""
+        if sequence.is_spare or not self._running.num_spare:
+            return False
+        spare = [each for each in self._running if each.is_spare]
+        return self._fits(sequence, self._kv.match(sequence), without=spare)
 
     def _prefill(self, draft: Draft, alone: Sequence | None) -> None:
         tenants_at_quota: set[str] = set()
@@ -164,7 +182,7 @@ class Planner:
                 tenants_at_quota.add(waiting.submit.tenant)  # the others need not wait for it
             elif self._admit(draft, waiting):
                 self._chunk(draft, waiting)
-            elif not self._blocked.may_be_passed(waiting, draft.at_us):
+            elif self._can_make_room(waiting) or not self._blocked.may_be_passed(waiting, draft.at_us):
                 return
 
     def _room(self, draft: Draft, *, is_spare: bool) -> int:
@@ -177,11 +195,11 @@ class Planner:
             return False
         return self._spare.may_enter or not head.is_spare
 
-    def _fits(self, sequence: Sequence, hits: list[int]) -> bool:
-        """Whether it has room, with what must stay idle for the others."""
+    def _fits(self, sequence: Sequence, hits: list[int], without: Collection[Sequence] = ()) -> bool:
+        """Whether it has room, with what must stay idle for the others, when those of `without` have left."""
         num_blocks = self._kv.blocks_for(sequence.num_stored)
-        headroom = preemption.headroom_blocks(sequence, self._running, num_blocks)
-        return self._kv.can_place(sequence, hits, headroom)
+        headroom = preemption.headroom_blocks(sequence, self._running, num_blocks, without)
+        return self._kv.can_place(sequence, hits, headroom, without)
 
     def _admit(self, draft: Draft, sequence: Sequence) -> bool:
         """Whether it fits; then it has a slot and blocks."""

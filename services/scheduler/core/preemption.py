@@ -1,5 +1,7 @@
 """Preemption: who gives way when blocks run out, and when it may come back."""
 
+from collections.abc import Collection
+
 from services.scheduler.core.policies.policy import Policy
 from services.scheduler.core.running import Running
 from services.scheduler.core.sequence import Sequence
@@ -21,14 +23,15 @@ def victim(running: Running, policy: Policy) -> Sequence:
     return max(running, key=lambda sequence: standing(sequence, policy))
 
 
-def headroom_blocks(sequence: Sequence, running: Running, num_blocks: int) -> int:
-    """Blocks that must stay idle when `sequence`, which needs `num_blocks` now, is admitted.
+def headroom_blocks(sequence: Sequence, running: Running, num_blocks: int, without: Collection[Sequence] = ()) -> int:
+    """Blocks that must stay idle when `sequence`, which needs `num_blocks` now, is admitted after `without` have left.
 
     A newcomer leaves one for each that runs: nobody gives way within the next block. Spare work is admitted, and one that
     has been preempted comes back, only when all that run, and it, can grow to their limits. Somebody who came after it gives way before it, so it
     never gives way a second time, and no sequence is computed more than twice.
     """
-    to_the_limits = running.growth + running.final_blocks(sequence) - num_blocks
+    growth = running.growth - sum(running.final_blocks(each) - len(each.table) for each in without)
+    to_the_limits = growth + running.final_blocks(sequence) - num_blocks
     if sequence.was_preempted or sequence.is_spare:
         return to_the_limits
-    return min(len(running) + 1, to_the_limits)
+    return min(len(running) - len(without) + 1, to_the_limits)

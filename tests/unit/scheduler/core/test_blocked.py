@@ -1,8 +1,6 @@
 from services.scheduler.core.block_pool import BlockPool
 from services.scheduler.core.blocked import MOST_HELD, Blocked
-from services.scheduler.core.latency_class import LatencyClass
 from services.scheduler.core.queue import WaitingQueue
-from services.scheduler.core.running import Running
 from services.scheduler.core.sequence import Sequence
 from tests.unit.scheduler.core.helpers import sequence
 
@@ -12,9 +10,8 @@ class Gate:
 
     def __init__(self, num_waiting: int, pass_us: int = 1000) -> None:
         self.queue = WaitingQueue(max_requests=99, max_tokens=10**6)
-        self.running = Running(4, 16)
         self.pool = BlockPool(8, lambda _: None)
-        self.blocked = Blocked(self.queue, self.running, self.pool, pass_us=pass_us)
+        self.blocked = Blocked(self.queue, self.pool, pass_us=pass_us)
         self.made = [sequence(serial) for serial in range(num_waiting)]
         for one in self.made:
             self.queue.join(one)
@@ -68,15 +65,6 @@ def test_no_more_than_a_few_are_tried():
     gate = Gate(9)
     assert [gate.fail(0) for _ in range(MOST_HELD + 1)] == [True] * MOST_HELD + [False]
     assert gate.queue.head is gate.made[MOST_HELD]
-
-
-def test_where_spare_work_can_make_room_nobody_passes():
-    """It has that room in the next step."""
-    gate = Gate(2)
-    spare = sequence(9, prompt=1)
-    spare.latency_class = LatencyClass("batch", is_spare=True)
-    gate.running.seat(spare, 0)
-    assert not gate.fail(0)
 
 
 def test_with_no_time_to_pass_all_wait():

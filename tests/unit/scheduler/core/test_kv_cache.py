@@ -58,6 +58,23 @@ def test_room_is_counted_without_the_idle_blocks_that_hits_revive():
     assert not kv.can_place(other, hits, 1)
 
 
+def test_blocks_that_only_those_hold_who_would_leave_count_as_idle():
+    """Of two that share two blocks one leaves one behind, both together leave four."""
+    kv = KvCache(5, 16, prefix_cache=True)
+    first = placed(kv, 1, prompt=[5] * 48)
+    kv.publish(first, 32)
+    second = placed(kv, 2, prompt=[5] * 48)
+    assert second.num_hits == 2
+    other = sequence(3, prompt=[6] * 32)
+    assert kv.can_place(other, [], 0, [first])
+    assert not kv.can_place(other, [], 1, [first])
+    assert kv.can_place(other, [], 3, [first, second])
+    assert not kv.can_place(other, [], 4, [first, second])
+    alike = sequence(4, prompt=[5] * 33)
+    assert kv.can_place(alike, kv.match(alike), 2, [first, second])
+    assert not kv.can_place(alike, kv.match(alike), 3, [first, second])
+
+
 def test_forgotten_blocks_are_not_found():
     """What a failed sequence computed is not to be trusted."""
     kv = KvCache(16, 16, prefix_cache=True)

@@ -27,11 +27,12 @@ class Desk:
         pace = Pace(self.session.running, self.cost, token_budget=budget, target_us=target_us)
         spare = Spare(self.session.running, self.queue, self.cost)
         pool, pass_us = self.session.kv.pool, settings.get("pass_blocked_us", 1_000_000)
-        blocked = Blocked(self.queue, self.session.running, pool, pass_us=pass_us)
+        blocked = Blocked(self.queue, pool, pass_us=pass_us)
         self.planner = Planner(self.session, self.queue, self.quotas, batching, pace=pace, spare=spare, blocked=blocked)
 
-    def join(self, serial: int, **fields):
+    def join(self, serial: int, *, is_spare: bool = False, **fields):
         made = sequence(serial, **fields)
+        made.latency_class = LatencyClass("batch", is_spare=True) if is_spare else made.latency_class
         self.queue.join(made)
         return made
 
@@ -106,12 +107,51 @@ def test_spare_work_makes_room_for_who_else_is_next():
     """Of two that fill the pool it gives way, and the newcomer starts in the same step."""
     desk = Desk(num_blocks=8)
     for serial in (1, 2):
-        one = sequence(serial, prompt=60, max_tokens=4)
-        one.latency_class = LatencyClass("batch", is_spare=True)
-        desk.queue.join(one)
+        desk.join(serial, prompt=60, max_tokens=4, is_spare=True)
     assert [serial for serial, _, _ in desk.chunks()] == [1, 2]
     desk.join(3, prompt=40, max_tokens=4)
     assert desk.chunks() == [(3, 0, 40)]
+    assert [one.serial for one in desk.queue] == [2]
+
+
+def test_spare_work_makes_room_behind_a_tenant_at_its_quota():
+    """The first that may be admitted has it, though another stands before it."""
+    desk = Desk(max_slots=4)
+    desk.join(1, prompt=16, tenant="a", tenant_max_blocks=2)
+    desk.chunks()
+    for serial in (2, 3, 4):
+        desk.join(serial, prompt=16, is_spare=True, tenant="spare")
+    assert len(desk.chunks()) == 3
+    desk.join(5, prompt=16, tenant="a", tenant_max_blocks=2)
+    desk.join(6, prompt=16, tenant="b")
+    assert desk.chunks() == [(6, 0, 16)]
+    assert [one.serial for one in desk.queue] == [5, 4]
+
+
+def test_spare_work_that_cannot_make_room_goes_on():
+    """All its blocks and the idle ones are too few: it keeps them, and a short prompt passes."""
+    desk = Desk(num_blocks=12)
+    desk.join(1, prompt=64, max_tokens=30)
+    desk.join(2, prompt=30, max_tokens=2, is_spare=True)
+    desk.chunks()
+    desk.join(3, prompt=110, max_tokens=1)
+    desk.join(4, prompt=10, max_tokens=1)
+    assert desk.chunks() == [(4, 0, 10)]
+    assert desk.session.running.num_spare == 1
+    assert [one.serial for one in desk.queue] == [3]
+
+
+def test_where_spare_work_can_make_room_nobody_passes():
+    """The second in turn has that room in the next step."""
+    desk = Desk(num_blocks=12)
+    desk.join(1, prompt=60, max_tokens=4, is_spare=True)
+    desk.join(2, prompt=60, max_tokens=4, is_spare=True)
+    desk.chunks()
+    for serial, prompt in ((3, 20), (4, 40), (5, 10)):
+        desk.join(serial, prompt=prompt, max_tokens=1)
+    assert desk.chunks() == [(3, 0, 20)]
+    assert [one.serial for one in desk.queue] == [4, 5]
+    assert desk.chunks() == [(4, 0, 40), (5, 0, 10)]
     assert [one.serial for one in desk.queue] == [2]
 
 

@@ -55,3 +55,13 @@ def test_spare_work_gives_way_before_all_other():
     newcomer = sequence(5, prompt=16, max_tokens=65)
     newcomer.latency_class = oldest.latency_class
     assert preemption.headroom_blocks(newcomer, running(), 1) == 12
+
+
+def test_those_who_would_leave_keep_nothing_idle():
+    """Neither the block of a newcomer's that each has, nor what they could grow by."""
+    slots = running()
+    (oldest, *_) = slots
+    newcomer = sequence(5, prompt=16, max_tokens=65)
+    assert preemption.headroom_blocks(newcomer, slots, 1, [oldest]) == 2
+    newcomer.was_preempted = True
+    assert preemption.headroom_blocks(newcomer, slots, 1, [oldest]) == 8
