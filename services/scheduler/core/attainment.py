@@ -22,14 +22,16 @@ class Attainment:
     def end(self, sequence: Sequence, num_drawn: int, at_us: int) -> None:
         """It has ended with `num_drawn` tokens, the last one now; one without a first token has met nothing.
 
-        The time between tokens is the mean of its own; what it received elsewhere before is not counted.
+        Whoever has begun has met a target that its class does not have. The time between tokens is the mean of
+        its own; what it received elsewhere before is not counted.
         """
         promised, first_us = sequence.latency_class, sequence.account.first_token_us
         if not (promised.ttft_us or promised.tbt_us):
             return
         has_begun = first_us >= 0
-        ttft = has_begun and first_us - sequence.arrived_us <= promised.ttft_us
-        tbt = has_begun and at_us - first_us <= promised.tbt_us * max(0, num_drawn - 1)
+        ttft_us, after_us = first_us - sequence.arrived_us, at_us - first_us
+        ttft = has_begun and (not promised.ttft_us or ttft_us <= promised.ttft_us)
+        tbt = has_begun and (not promised.tbt_us or after_us <= promised.tbt_us * max(0, num_drawn - 1))
         counts = self._counts.setdefault(promised.name, [0, 0, 0, 0])
         for place, met in enumerate((True, ttft, tbt, ttft and tbt)):
             counts[place] += met

@@ -33,6 +33,20 @@ def test_who_never_began_has_met_nothing():
     assert counts.take() == (ClassCounts(name="chat", ended=1),)
 
 
+def test_a_target_that_a_class_does_not_have_is_met():
+    """By all that have begun, so that both are met where the other one is."""
+    counts = Attainment()
+    for name, ttft_us, tbt_us in (("first", 1000, 0), ("steady", 0, 100)):
+        for first_us in (1000, 1001, -1):
+            one = begun(first_us, name)
+            one.latency_class = LatencyClass(name, ttft_us=ttft_us, tbt_us=tbt_us)
+            counts.end(one, 11, 2000)
+    assert counts.take() == (
+        ClassCounts(name="first", ended=3, ttft_met=1, tbt_met=2, both_met=1),
+        ClassCounts(name="steady", ended=3, ttft_met=2, tbt_met=2, both_met=2),
+    )
+
+
 def test_who_was_promised_nothing_is_not_counted():
     """Nor is spare work."""
     counts = Attainment()
