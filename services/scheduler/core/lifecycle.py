@@ -67,14 +67,15 @@ class Lifecycle:
     def enter(self, router: int, submit: Submit, at_us: int) -> None:
         """A request that nothing speaks against so far joins the queue."""
         fingerprint = self.capacity.card.fingerprint if self.capacity else ""
+        promised = self.classes[submit.latency_class]
         sequence = Sequence(
             serial=self._num_entered,
             router=router,
             submit=submit,
             arrived_us=at_us,
             fingerprint=fingerprint,
-            latency_class=self.classes[submit.latency_class],
-            predicted_wait_us=self.queue_time.predict_us(self.session),
+            latency_class=promised,
+            predicted_wait_us=0 if promised.is_spare else self.queue_time.predict_us(self.session),
         )
         self._num_entered += 1
         self.registry.enter(sequence)

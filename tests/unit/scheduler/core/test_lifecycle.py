@@ -74,3 +74,12 @@ def test_executor_time_of_a_rejected_request_is_on_no_bill():
     made.session.running.columns.executor_ns[sequence.slot] = 5000
     made.reject(sequence, FAILED, 10, keep_blocks=False)
     assert made.overhead.ns["unbilled"] == 5000
+
+
+def test_no_wait_is_predicted_for_spare_work():
+    """It waits for other things than a chat: what it has waited for teaches nothing."""
+    made = lifecycle()
+    made.queue_time.predict_us = lambda _: 7000
+    for handle, name in ((1, "chat"), (2, "batch")):
+        made.enter(1, submit(handle, latency_class=name), 0)
+    assert [made.registry.find(1, handle).predicted_wait_us for handle in (1, 2)] == [7000, 0]
