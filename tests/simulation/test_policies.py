@@ -141,3 +141,14 @@ def test_whoever_becomes_hopeless_in_the_queue_is_refused_then():
     assert late.rejected.reason is RejectReason.DEADLINE
     assert late.rejected.retry_after_us > 0
     assert 80_000 <= late.ended_us - late.submitted_us < 100_000
+
+
+def test_nobody_is_hopeless_while_it_is_not_known_what_a_prompt_takes():
+    """Steps of one token have been seen alone, 10 ms each: a prompt of 500 tokens with two seconds left is computed."""
+    made = Driver(CoreSettings(policy="deadline"), PacedEngine(fixed_us=10_000))
+    made.start()
+    made.submit(tokens(1), max_tokens=200, sampling=ENDLESS)
+    long = made.submit(tokens(500), max_tokens=2, sampling=ENDLESS, time_left_us=2_000_000, at_us=1_000_000)
+    made.run()
+    assert long.finished
+    assert long.token_times_us[0] - long.submitted_us < 60_000

@@ -92,11 +92,12 @@ class Progress:
         return self.prompts_us(num_tokens)
 
     def prompt_us(self, num_tokens: int, at_us: int) -> int:
-        """How long a prompt takes alone; 0, which promises nothing, unless steps have ended of late.
+        """How long a prompt takes alone; 0, which promises nothing, unless steps of several sizes have ended of late.
 
-        A model that one slow step has spoilt must not refuse all those whose steps would put it right.
+        A model that one slow step has spoilt must not refuse all those whose steps would put it right. Nor must one
+        that has seen nothing but decodes.
         """
-        if self.last_step_us < 0 or at_us - self.last_step_us > FRESH_US:
+        if not self.cost.is_fitted or at_us - self.last_step_us > FRESH_US:
             return 0
         num_steps = -(-num_tokens // self._token_budget)
         fixed_us, context = self.cost.predict_us(0, 0), num_tokens * (num_steps + 1) // 2

@@ -41,6 +41,8 @@ class StepCost:
     """Fitted as steps end. Before the first, everything costs nothing."""
 
     def __init__(self) -> None:
+        self.is_fitted = False
+        """Whether steps of several sizes have told what a token costs: before, half of a step is taken to be per token."""
         self._kinds: dict[tuple[int, int], _Kind] = {}
         self._fixed_ps = self._token_ps = self._context_ps = 0
         self._num_steps = 0
@@ -83,7 +85,9 @@ class StepCost:
         fresh = self._num_steps - _FRESH_STEPS
         sums = _Sums.of([(_FRESH_WEIGHT if kind.seen > fresh else 1, kind) for _, kind in kinds])
         has_sizes = len({size for size, _ in self._kinds}) > 1
-        self._fixed_ps, self._token_ps, self._context_ps = sums.parts() if has_sizes else sums.halves()
+        parts = sums.parts() if has_sizes else None
+        self.is_fitted = parts is not None
+        self._fixed_ps, self._token_ps, self._context_ps = parts or sums.halves()
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +122,8 @@ class _Sums:
             context_us=weight * sum(each * kind.context * kind.us for each, kind in kinds) - context * us,
         )
 
-    def parts(self) -> tuple[int, int, int]:
-        """(fixed, per token, per context token) in picoseconds: the best fit of which no part is below nothing.
+    def parts(self) -> tuple[int, int, int] | None:
+        """(fixed, per token, per context token) in picoseconds: the best fit of which no part is below nothing, if any.
 
         Of two that nearly tell the same the tokens explain what they can.
         """
@@ -133,9 +137,9 @@ class _Sums:
             rest = self.us * _PICO - token_ps * self.tokens - context_ps * self.context
             if min(token_ps, context_ps, rest) >= 0:
                 return rest // (self.weight * _MILLI), token_ps, context_ps
-        return self.halves()
+        return None
 
     def halves(self) -> tuple[int, int, int]:
-        """From one size the cost of a token cannot be told from the fixed one: each is taken for a half."""
+        """The same where no fit is there: from one size the cost of a token cannot be told from the fixed one: each is taken for a half."""
         half = self.us * _PICO // 2
         return half // (self.weight * _MILLI), half // max(1, self.tokens), 0

@@ -82,3 +82,13 @@ def test_a_prompt_takes_its_steps_if_steps_have_ended_of_late():
         made.step_ended(flight(num_tokens), num_tokens, 1000 + 10 * num_tokens, at_us=1000)
     assert abs(made.prompt_us(250, 1000) - 5500) < 100
     assert made.prompt_us(250, 11_000_000) == 0
+
+
+def test_steps_of_one_size_promise_nothing_of_a_prompt():
+    """After decodes of 10 ms alone nobody knows how long 500 tokens take; after a step of 50 tokens it is known."""
+    made = Progress(CoreSettings(token_budget=512))
+    for _ in range(100):
+        made.step_ended(flight(1), 10_000, at_us=1000)
+    assert made.prompt_us(500, 1000) == 0
+    made.step_ended(flight(50), 12_500, at_us=1000)
+    assert abs(made.prompt_us(500, 1000) - 35_000) < 500

@@ -108,3 +108,17 @@ def test_memory_is_bounded():
     for _ in range(3000):
         model.observe(rng.randrange(1, 2**20), rng.randrange(1, 2**30), 1000, predicted_us=0)
     assert len(model._kinds) <= 48
+
+
+def test_it_is_fitted_when_steps_of_several_sizes_agree_on_a_cost():
+    """Not by one size, nor by more tokens with more context that took less."""
+    cost = StepCost()
+    cost.observe(1, 100, 10_200, predicted_us=0)
+    cost.observe(1, 300, 10_300, predicted_us=0)
+    assert not cost.is_fitted
+    cost.observe(20, 300, 12_000, predicted_us=0)
+    assert cost.is_fitted
+    absurd = StepCost()
+    absurd.observe(1, 100, 10_200, predicted_us=0)
+    absurd.observe(2, 300, 10_000, predicted_us=0)
+    assert not absurd.is_fitted
