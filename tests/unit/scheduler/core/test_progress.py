@@ -88,7 +88,7 @@ def test_steps_of_one_size_promise_nothing_of_a_prompt():
     """After decodes of 10 ms alone nobody knows how long 500 tokens take; after a step of 50 tokens it is known."""
     made = Progress(CoreSettings(token_budget=512))
     for _ in range(100):
-        made.step_ended(flight(1), 10_000, at_us=1000)
+        made.step_ended(flight(1), 1, 10_000, at_us=1000)
     assert made.prompt_us(500, 1000) == 0
-    made.step_ended(flight(50), 12_500, at_us=1000)
+    made.step_ended(flight(50), 50, 12_500, at_us=1000)
     assert abs(made.prompt_us(500, 1000) - 35_000) < 500
