@@ -124,3 +124,15 @@ def test_batch_work_gives_its_slots_to_a_chat_at_once():
     assert late.token_times_us[0] - late.submitted_us <= 2000
     assert sum(record.preempted for record in d.records) == 1
     assert all(is_right(answer) for answer in (*batch, late))
+
+
+@pytest.mark.parametrize("policy", ["fcfs", "fair"])
+def test_a_chat_is_not_refused_for_what_it_would_pass(policy: str):
+    """Documents of other tenants that would take more than a second: it is let in, and has its first token in time."""
+    d = roomy(policy=policy, max_slots=8)
+    for number in range(40):
+        d.submit(tokens(2000, number), max_tokens=4, latency_class="document", tenant="other", at_us=number * 1000)
+    chat = d.submit(tokens(50), max_tokens=5, sampling=ENDLESS, latency_class="chat", tenant="own", at_us=700_000)
+    d.run()
+    assert chat.finished
+    assert chat.token_times_us[0] - chat.submitted_us <= 500_000

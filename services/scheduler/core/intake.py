@@ -2,9 +2,9 @@
 
 from services.scheduler.core import admission
 from services.scheduler.core.admission import Refusal
-from services.scheduler.core.latency_class import LatencyClass
 from services.scheduler.core.lifecycle import DEADLINE, POISONOUS, Lifecycle
 from services.scheduler.core.queue_time import MAX_RETRY_US, MIN_RETRY_US
+from services.scheduler.core.sequence import Sequence
 from services.scheduler.core.strikes import CONVICTED
 from services.wire.scheduling import RejectReason, Submit
 
@@ -19,11 +19,14 @@ class Intake:
         self._lifecycle = lifecycle
 
     def submit(self, router: int, submit: Submit, at_us: int, *, is_draining: bool) -> None:
-        refusal = self._refusal(submit, is_draining=is_draining)
+        life, refusal = self._lifecycle, self._refusal(submit, is_draining=is_draining)
+        if not refusal:
+            sequence = life.make(router, submit, at_us)
+            refusal = None if submit.resubmitted else _too_late(sequence)
         if refusal:
-            self._lifecycle.refuse(router, submit.handle, refusal, submit.attempt)
+            life.refuse(router, submit.handle, refusal, submit.attempt)
         else:
-            self._lifecycle.enter(router, submit, at_us)
+            life.enter(sequence, at_us)
 
     def _refusal(self, submit: Submit, *, is_draining: bool) -> Refusal | None:
         """A resubmitted one was let in before: it passes the drain, the bounds and the quota of requests."""
@@ -44,20 +47,21 @@ class Intake:
         return self._crowded(submit)
 
     def _crowded(self, submit: Submit) -> Refusal | None:
-        life, promised = self._lifecycle, self._lifecycle.classes[submit.latency_class]
+        life = self._lifecycle
         if not life.quotas.can_enter(submit):
             message = f"your quota is {submit.tenant_max_requests} requests at a time"
             return Refusal(RejectReason.QUOTA, message, "", life.queue_time.retry_after_us(life.session))
-        if not life.queue.can_join(len(submit.token_ids), is_spare=promised.is_spare):
+        if not life.queue.can_join(len(submit.token_ids), is_spare=life.classes[submit.latency_class].is_spare):
             message = "too many requests are waiting"
             return Refusal(RejectReason.QUEUE_FULL, message, "", life.queue_time.retry_after_us(life.session))
-        return self._too_late(promised)
+        return None
 
-    def _too_late(self, promised: LatencyClass) -> Refusal | None:
-        """Half of the time to the first token may go by in the queue; what would wait longer takes the others' time too."""
-        wait_us = self._lifecycle.queue_time.predict_us(self._lifecycle.session) if promised.ttft_us else 0
-        over_us = wait_us - promised.ttft_us // 2
-        if over_us <= 0:
-            return None
-        message = f"too many requests are waiting for what the latency class {promised.name} promises"
-        return Refusal(RejectReason.QUEUE_FULL, message, "", min(MAX_RETRY_US, max(MIN_RETRY_US, over_us)))
+
+def _too_late(sequence: Sequence) -> Refusal | None:
+    """Half of the time to the first token may go by in the queue; what would wait longer takes the others' time too."""
+    promised = sequence.latency_class
+    over_us = sequence.predicted_wait_us - promised.ttft_us // 2
+    if over_us <= 0:
+        return None
+    message = f"too many requests are waiting for what the latency class {promised.name} promises"
+    return Refusal(RejectReason.QUEUE_FULL, message, "", min(MAX_RETRY_US, max(MIN_RETRY_US, over_us)))

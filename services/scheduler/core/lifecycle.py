@@ -64,23 +64,31 @@ class Lifecycle:
 
     # ---- in
 
-    def enter(self, router: int, submit: Submit, at_us: int) -> None:
-        """A request that nothing speaks against so far joins the queue."""
-        fingerprint = self.capacity.card.fingerprint if self.capacity else ""
-        promised = self.classes[submit.latency_class]
+    def make(self, router: int, submit: Submit, at_us: int) -> Sequence:
+        """What `enter` takes, or nobody."""
         sequence = Sequence(
             serial=self._num_entered,
             router=router,
             submit=submit,
             arrived_us=at_us,
-            fingerprint=fingerprint,
-            latency_class=promised,
-            predicted_wait_us=0 if promised.is_spare else self.queue_time.predict_us(self.session),
+            fingerprint=self.capacity.card.fingerprint if self.capacity else "",
+            latency_class=self.classes[submit.latency_class],
         )
+        if submit.time_left_us >= 0:
+            sequence.deadline_us = at_us + submit.time_left_us
+        sequence.hopeless_us = self.queue.policy.hopeless_us(sequence)
+        if sequence.latency_class.ttft_us:
+            sequence.predicted_wait_us = self.queue_time.predict_us(self.session, sequence)
+        return sequence
+
+    def enter(self, sequence: Sequence, at_us: int) -> None:
+        """A request that nothing speaks against so far joins the queue."""
         self._num_entered += 1
         self.registry.enter(sequence)
         self.quotas.enter(sequence)
-        self._set_deadline(sequence, at_us)
+        for moment_us in (sequence.deadline_us, sequence.hopeless_us):
+            if moment_us >= 0:
+                self.alarms.set(moment_us, sequence)
         self.queue.join(sequence)
         if self.session is None:
             self._start_grace(sequence, at_us)
@@ -88,14 +96,6 @@ class Lifecycle:
             self.check_fit(sequence, at_us)
         if sequence.is_waiting and 0 <= sequence.hopeless_us <= at_us:
             self._reject_hopeless(sequence, at_us)
-
-    def _set_deadline(self, sequence: Sequence, at_us: int) -> None:
-        if sequence.submit.time_left_us >= 0:
-            sequence.deadline_us = at_us + sequence.submit.time_left_us
-            self.alarms.set(sequence.deadline_us, sequence)
-        sequence.hopeless_us = self.queue.policy.hopeless_us(sequence)
-        if sequence.hopeless_us >= 0:
-            self.alarms.set(sequence.hopeless_us, sequence)
 
     def _first_token_us(self, sequence: Sequence) -> int:
         """How long a newcomer's prompt takes, alone and with what is cached of it now."""
@@ -161,23 +161,27 @@ class Lifecycle:
 
     def finish(self, sequence: Sequence, cause: FinishCause, at_us: int, *, accepted_count: int | None = None) -> None:
         """The last word of an answer; `accepted_count` is how many tokens its client has, where that is fewer."""
+        submit = sequence.submit
         num_known = self.session.running.known(sequence) if self.session else sequence.num_stored
-        output = num_known - sequence.submit.prompt_length
+        output = num_known - submit.prompt_length
         if accepted_count is not None:
             output = min(output, accepted_count)
         self._remove(sequence, at_us)
         self.num_finished += 1
+        if sequence.account.admitted_us >= 0 and not sequence.is_spare:
+            num_received = len(submit.token_ids)
+            self.queue_time.ended(num_known - num_received, sequence.limit - num_received)
         if cause is not FinishCause.CANCELLED:
-            self.attainment.end(sequence, output - sequence.submit.accepted_count, at_us)
+            self.attainment.end(sequence, output - submit.accepted_count, at_us)
         account, arrived_us = sequence.account, sequence.arrived_us
         admitted_us = account.admitted_us if account.admitted_us >= 0 else at_us
         first_us = account.first_token_us if account.first_token_us >= 0 else at_us
         self.outbox.put(
             sequence.router,
             Finished(
-                handle=sequence.submit.handle,
+                handle=submit.handle,
                 cause=cause,
-                bill=account.close(max(0, output - sequence.submit.accepted_count)),
+                bill=account.close(max(0, output - submit.accepted_count)),
                 queued_us=admitted_us - arrived_us,
                 prefill_us=max(0, first_us - admitted_us),
             ),

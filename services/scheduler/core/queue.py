@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from heapq import heapify, heappop, heappush, heapreplace
 
+from services.scheduler.core.ahead import Ahead, ByTenant, InOneOrder
 from services.scheduler.core.line import Line, Rank
 from services.scheduler.core.policies.fcfs import FirstCome
 from services.scheduler.core.policies.policy import Policy
@@ -34,6 +35,7 @@ class WaitingQueue:
         self.num_spare = 0
         self.num_spare_tokens = 0
         self._num_in_lines = 0
+        self._ahead: Ahead = InOneOrder() if self.policy.in_one_order else ByTenant()
         self._fronts: tuple[OrderedDict[int, Sequence], OrderedDict[int, Sequence]] = (OrderedDict(), OrderedDict())
         """Of spare work the second."""
         self._held: set[int] = set()
@@ -84,7 +86,10 @@ class WaitingQueue:
         if line is None:
             self.policy.join(sequence, self._first_in_turn())
             line = self._lines[tenant] = Line()
-        line.join(sequence, (sequence.is_spare, self.policy.rank(sequence)))
+        rank = self.policy.rank(sequence)
+        line.join(sequence, (sequence.is_spare, rank))
+        if not sequence.is_spare:
+            self._ahead.join(sequence, rank)
         self._num_in_lines += 1
         self._count(sequence, 1)
         if line.first[1] is sequence:
@@ -126,6 +131,8 @@ class WaitingQueue:
         tenant = sequence.submit.tenant
         line = self._lines[tenant]
         line.leave(sequence)
+        if not sequence.is_spare:
+            self._ahead.leave(sequence)
         self._num_in_lines -= 1
         if not line:
             del self._lines[tenant], self._turn_of[tenant]
@@ -136,11 +143,19 @@ class WaitingQueue:
         """How many are before it."""
         return next(place for place, each in enumerate(self) if each is sequence)
 
+    def before(self, newcomer: Sequence) -> tuple[int, int]:
+        """(requests, tokens) that would go before one that joins now, and is no spare work."""
+        num_before, num_tokens = self._ahead.of(newcomer, self.policy.rank(newcomer))
+        front = self._fronts[False].values()
+        return num_before + len(front), num_tokens + sum(sequence.num_stored for sequence in front)
+
     def check_integrity(self) -> None:
         waiting = list(self)
         assert len(waiting) == len(self), "a sequence that waits is miscounted"
         assert self.num_tokens == sum(sequence.num_stored for sequence in waiting), "waiting tokens are miscounted"
         assert self.num_spare == sum(sequence.is_spare for sequence in waiting), "spare work is miscounted"
+        num_ahead = len(waiting) - self.num_spare - len(self._fronts[False])
+        assert len(self._ahead) == num_ahead, "one that waits is not counted before newcomers"
         assert all(sequence.is_waiting for sequence in waiting), "a sequence waits that does not know it"
         first = next((sequence for sequence in waiting if not self.is_held(sequence)), None)
         assert self.head is first, "another is next than the order says"

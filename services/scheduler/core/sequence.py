@@ -47,7 +47,7 @@ class Sequence:
     blocked_us: int = -1
     """When it was next and did not fit; -1: that has not been since it ran last."""
     predicted_wait_us: int = 0
-    """For a slot, when it arrived; 0: none, or spare work, for which none is predicted."""
+    """For a slot, when it arrived; 0: none, or nothing is promised of its first token."""
     hopeless_us: int = -1
     """From then on it is refused unless it has been admitted, see Policy; -1: never."""
     state: State = State.WAITING

@@ -6,6 +6,8 @@ both wait all the while the service differs by at most 2 * max(the price of the 
 that the slots and the pool hold), each in shares of its tenant's weight. The weight of a latency class counts likewise.
 """
 
+from typing import ClassVar
+
 from services.scheduler.core.policies.fcfs import FirstCome
 from services.scheduler.core.running import Running
 from services.scheduler.core.sequence import Sequence
@@ -20,6 +22,8 @@ _MOST_STALE = 1024
 
 class Fair(FirstCome):
     """Counters in millionths of a token at weight 1. A tenant's own requests go in the order of their arrival."""
+
+    in_one_order: ClassVar[bool] = False
 
     def __init__(self) -> None:
         self._counters: dict[str, int] = {}

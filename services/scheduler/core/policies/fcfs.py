@@ -1,5 +1,7 @@
 """First come, first served."""
 
+from typing import ClassVar
+
 from services.scheduler.core.running import Running
 from services.scheduler.core.sequence import Sequence
 
@@ -9,6 +11,8 @@ class FirstCome:
 
     Other policies build on it.
     """
+
+    in_one_order: ClassVar[bool] = True
 
     def rank(self, sequence: Sequence) -> int:
         return sequence.arrived_us + sequence.latency_class.order_us

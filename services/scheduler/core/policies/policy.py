@@ -1,6 +1,6 @@
 """A policy: small functions that put sequences in order, by what is known of them and of their tenants."""
 
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from services.scheduler.core.running import Running
 from services.scheduler.core.sequence import Sequence
@@ -12,6 +12,9 @@ class Policy(Protocol):
     No queue is ever sorted again: the order within a tenant is fixed when a sequence joins, so ageing is an order by
     moments, and the turn of a tenant only ever moves back while it waits.
     """
+
+    in_one_order: ClassVar[bool]
+    """Whether ranks alone say who is before whom, whatever the tenant."""
 
     def rank(self, sequence: Sequence) -> int:
         """Its place among those of its tenant; fixed when it joins. Equals go in the order of their arrival."""

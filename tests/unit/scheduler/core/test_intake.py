@@ -64,7 +64,7 @@ def test_each_refusal_has_its_reason(fields: dict, reason: RejectReason):
 def test_who_would_wait_for_more_than_half_of_its_target_is_refused_with_a_delay():
     """A chat is, behind a queue of 300 ms; a document has time, and one that is promised nothing takes its chance."""
     door = Door(max_waiting_requests=9)
-    door.lifecycle.queue_time.predict_us = lambda _: 300_000
+    door.lifecycle.queue_time.predict_us = lambda *_: 300_000
     assert door.knock(1, latency_class="chat") is RejectReason.QUEUE_FULL
     assert door.last.retry_after_us == MIN_RETRY_US
     assert door.knock(2, latency_class="document") is None

@@ -14,7 +14,7 @@ def lifecycle(*handles: int, **fields) -> Lifecycle:
     made.capacity = capacity()
     made.session = Session(1, capacity(), CoreSettings(), made.quotas)
     for handle in handles:
-        made.enter(1, submit(handle, **fields), 0)
+        made.enter(made.make(1, submit(handle, **fields), 0), 0)
     return made
 
 
@@ -76,10 +76,25 @@ def test_executor_time_of_a_rejected_request_is_on_no_bill():
     assert made.overhead.ns["unbilled"] == 5000
 
 
-def test_no_wait_is_predicted_for_spare_work():
-    """It waits for other things than a chat: what it has waited for teaches nothing."""
+def test_a_wait_is_predicted_for_those_whose_first_token_is_promised():
+    """Not for spare work, which waits for other things than a chat: what it has waited for teaches nothing."""
     made = lifecycle()
-    made.queue_time.predict_us = lambda _: 7000
-    for handle, name in ((1, "chat"), (2, "batch")):
-        made.enter(1, submit(handle, latency_class=name), 0)
-    assert [made.registry.find(1, handle).predicted_wait_us for handle in (1, 2)] == [7000, 0]
+    made.queue_time.predict_us = lambda *_: 7000
+    for handle, name in ((1, "chat"), (2, "batch"), (3, "")):
+        made.enter(made.make(1, submit(handle, latency_class=name), 0), 0)
+    assert [made.registry.find(1, handle).predicted_wait_us for handle in (1, 2, 3)] == [7000, 0, 0]
+
+
+def test_the_end_of_one_that_ran_teaches_at_what_part_of_their_limits_answers_stop():
+    """Not the end of one that waited, nor of spare work."""
+    made, parts = lifecycle(1, 2, max_tokens=8), []
+    made.queue_time.ended = lambda *part: parts.append(part)
+    made.enter(made.make(1, submit(3, latency_class="batch"), 0), 0)
+    for handle in (1, 3):
+        run(made, handle)
+        sequence = made.registry.find(1, handle)
+        sequence.account.admitted_us = 0
+        made.session.running.columns.known[sequence.slot] += 2
+    for handle in (1, 2, 3):
+        made.finish(made.registry.find(1, handle), FinishCause.STOP_TOKEN, 5)
+    assert parts == [(2, 8)]
