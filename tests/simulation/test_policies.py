@@ -152,3 +152,19 @@ def test_nobody_is_hopeless_while_it_is_not_known_what_a_prompt_takes():
     made.run()
     assert long.finished
     assert long.token_times_us[0] - long.submitted_us < 60_000
+
+
+def test_whoever_has_more_time_than_it_seemed_is_not_refused():
+    """Its prompt of three steps is cached by the time it would have to start; one of another prompt is refused then."""
+    d = driver(StrictEngine(step_us=5000), policy="deadline", max_slots=1, token_budget=32)
+    d.submit(tokens(64), max_tokens=5, sampling=ENDLESS)
+    d.run(until_us=50_000)
+    d.submit(tokens(96, 1), max_tokens=17, sampling=ENDLESS, time_left_us=99_000)
+    d.run(until_us=51_000)
+    same = d.submit(tokens(96, 1), max_tokens=1, sampling=ENDLESS, time_left_us=100_000)
+    other = d.submit(tokens(96, 2), max_tokens=1, sampling=ENDLESS, time_left_us=101_000)
+    d.run()
+    assert is_right(same)
+    assert same.ended_us <= 151_000
+    assert other.rejected.reason is RejectReason.DEADLINE
+    assert 85_000 <= other.ended_us - other.submitted_us <= 87_000

@@ -157,7 +157,7 @@ class Lifecycle:
             elif self.session is None and sequence.grace_ends_us <= at_us:
                 self.reject(sequence, UNAVAILABLE, at_us)
             elif 0 <= sequence.hopeless_us <= at_us and sequence.account.admitted_us < 0:
-                self._reject_hopeless(sequence, at_us)
+                self._look_again(sequence, at_us)
 
     def finish(self, sequence: Sequence, cause: FinishCause, at_us: int, *, accepted_count: int | None = None) -> None:
         """The last word of an answer; `accepted_count` is how many tokens its client has, where that is fewer."""
@@ -192,6 +192,14 @@ class Lifecycle:
         self.abandon(sequence, at_us, keep_blocks=keep_blocks)
         self.attainment.end(sequence, 0, at_us)
         self.refuse(sequence.router, sequence.submit.handle, refusal, sequence.strikes)
+
+    def _look_again(self, sequence: Sequence, at_us: int) -> None:
+        """Its moment has come; more of its prompt may be cached than when it was set."""
+        sequence.hopeless_us = self.queue.policy.hopeless_us(sequence)
+        if 0 <= sequence.hopeless_us <= at_us:
+            self._reject_hopeless(sequence, at_us)
+        elif sequence.hopeless_us >= 0:
+            self.alarms.set(sequence.hopeless_us, sequence)
 
     def _reject_hopeless(self, sequence: Sequence, at_us: int) -> None:
         message = "its first token could not come in time: come back later, or allow more time"
