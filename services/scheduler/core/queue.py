@@ -84,7 +84,7 @@ class WaitingQueue:
         tenant = sequence.submit.tenant
         line = self._lines.get(tenant)
         if line is None:
-            self.policy.join(sequence, self._first_in_turn())
+            self.policy.join(sequence, self._first_in_turn(), self._tenants())
             line = self._lines[tenant] = Line()
         rank = self.policy.rank(sequence)
         line.join(sequence, (sequence.is_spare, rank))
@@ -164,6 +164,12 @@ class WaitingQueue:
         self.num_tokens += sign * sequence.num_stored
         self.num_spare += sign * sequence.is_spare
         self.num_spare_tokens += sign * sequence.num_stored * sequence.is_spare
+
+    def _tenants(self) -> Iterator[str]:
+        """Of all that wait."""
+        yield from self._lines
+        for front in self._fronts:
+            yield from (sequence.submit.tenant for sequence in front.values())
 
     def _turn(self, rank: Rank, sequence: Sequence, price: int = 0) -> Turn:
         is_spare, within_line = rank

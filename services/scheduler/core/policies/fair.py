@@ -6,6 +6,7 @@ both wait all the while the service differs by at most 2 * max(the price of the 
 that the slots and the pool hold), each in shares of its tenant's weight. The weight of a latency class counts likewise.
 """
 
+from collections.abc import Iterable
 from typing import ClassVar
 
 from services.scheduler.core.policies.fcfs import FirstCome
@@ -41,9 +42,9 @@ class Fair(FirstCome):
     def price(self, sequence: Sequence) -> int:
         return _price(sequence, PROMPT_PRICE * sequence.num_stored)
 
-    def join(self, sequence: Sequence, head: Sequence | None) -> None:
+    def join(self, sequence: Sequence, head: Sequence | None, waiting: Iterable[str]) -> None:
         floor_tenant = head.submit.tenant if head else self._newest
-        self._forget(self.service(floor_tenant))
+        self._forget(self.service(floor_tenant), waiting)
         if self._running:
             self.settle(self._running)
         tenant = sequence.submit.tenant
@@ -71,10 +72,13 @@ class Fair(FirstCome):
         tenant = sequence.submit.tenant
         self._counters[tenant] = self.service(tenant) + _price(sequence, tokens)
 
-    def _forget(self, floor: int) -> None:
-        """Those that would be lifted to `floor` anyway: nobody who waits is below it."""
+    def _forget(self, floor: int, waiting: Iterable[str]) -> None:
+        """Those that would be lifted to `floor` anyway. Not who waits, or will be charged for what it runs."""
         if len(self._counters) > _MOST_STALE:
-            self._counters = {tenant: count for tenant, count in self._counters.items() if count >= floor}
+            live = {*waiting, *(sequence.submit.tenant for sequence in self._running or ())}
+            self._counters = {
+                tenant: count for tenant, count in self._counters.items() if count >= floor or tenant in live
+            }
 
 
 def _price(sequence: Sequence, tokens: int) -> int:

@@ -1,5 +1,6 @@
 """First come, first served."""
 
+from collections.abc import Iterable
 from typing import ClassVar
 
 from services.scheduler.core.running import Running
@@ -29,7 +30,7 @@ class FirstCome:
         del sequence
         return -1
 
-    def join(self, sequence: Sequence, head: Sequence | None) -> None:
+    def join(self, sequence: Sequence, head: Sequence | None, waiting: Iterable[str]) -> None:
         pass
 
     def admit(self, sequence: Sequence, num_computed: int) -> None:

@@ -1,5 +1,6 @@
 """A policy: small functions that put sequences in order, by what is known of them and of their tenants."""
 
+from collections.abc import Iterable
 from typing import ClassVar, Protocol
 
 from services.scheduler.core.running import Running
@@ -28,8 +29,11 @@ class Policy(Protocol):
     def hopeless_us(self, sequence: Sequence) -> int:
         """From which moment a newcomer is to be refused if it has not been admitted; -1: never."""
 
-    def join(self, sequence: Sequence, head: Sequence | None) -> None:
-        """It is the first of its tenant to wait; `head` is the one that is next so far, if any."""
+    def join(self, sequence: Sequence, head: Sequence | None, waiting: Iterable[str]) -> None:
+        """It is the first of its tenant to wait in a line.
+
+        `head` is the one that is next so far, if any; `waiting` are the tenants of all that wait.
+        """
 
     def admit(self, sequence: Sequence, num_computed: int) -> None:
         """It leaves the queue for a slot, for the first time; so many tokens are to be computed for it at once."""

@@ -1,5 +1,6 @@
 from services.scheduler.core.latency_class import LatencyClass
 from services.scheduler.core.policies.fair import Fair
+from services.scheduler.core.queue import WaitingQueue
 from services.scheduler.core.running import Running
 from services.scheduler.core.sequence import Sequence, State
 from tests.unit.scheduler.core.helpers import sequence
@@ -49,10 +50,10 @@ def test_who_comes_back_is_lifted_to_those_who_wait():
     policy = Fair()
     waiting = sequence(1, tenant="a")
     policy.admit(waiting, 500)
-    policy.join(sequence(2, tenant="b"), waiting)
+    policy.join(sequence(2, tenant="b"), waiting, ())
     assert policy.service("b") == 500 * TOKEN
     policy.admit(sequence(3, tenant="c"), 700)
-    policy.join(sequence(4, tenant="c"), waiting)
+    policy.join(sequence(4, tenant="c"), waiting, ())
     assert policy.service("c") == 700 * TOKEN
 
 
@@ -60,7 +61,7 @@ def test_when_nobody_waits_the_newest_admitted_is_the_level():
     """As if it still waited."""
     policy = Fair()
     policy.admit(sequence(1, tenant="a"), 500)
-    policy.join(sequence(2, tenant="b"), None)
+    policy.join(sequence(2, tenant="b"), None, ())
     assert policy.service("b") == 500 * TOKEN
 
 
@@ -77,7 +78,7 @@ def test_tenants_that_are_gone_cost_little_memory():
     policy = Fair()
     for number in range(10_000):
         one = sequence(number, tenant=f"t{number}", prompt=1)
-        policy.join(one, None)
+        policy.join(one, None, ())
         policy.admit(one, 1)
     assert len(policy._counters) < 2000
 
@@ -88,3 +89,23 @@ def test_a_class_has_a_weight_too():
     one.latency_class = LatencyClass("slow", weight=4.0)
     policy.admit(one, 20)
     assert policy.service("a") == 5 * TOKEN
+
+
+def test_who_runs_or_waits_is_not_forgotten():
+    """Its service counts when it comes back, though it is below the level; at the front, or of spare work, too."""
+    policy, running = Fair(), Running(4, 16)
+    waiting = WaitingQueue(max_requests=9999, max_tokens=10**6, policy=policy)
+    runs = seated(running, 1, tenant="runs")
+    front, spare = sequence(2, tenant="front"), sequence(3, tenant="spare")
+    spare.latency_class = LatencyClass("batch", is_spare=True)
+    waiting.join(spare)
+    waiting.rejoin(front)
+    policy.settle(running)
+    for one in (runs, front, spare):
+        policy.admit(one, 10)
+    for number in range(10, 2010):
+        one = sequence(number, tenant=f"t{number}", prompt=1)
+        policy.admit(one, 1000)
+        waiting.join(one)
+    assert [policy.service(name) for name in ("runs", "front", "spare")] == [10 * TOKEN] * 3
+    waiting.check_integrity()
