@@ -18,16 +18,30 @@ def crowd(policy: str, pass_us: int) -> tuple[Driver, Answer, list[Answer]]:
     return d, long, shorts
 
 
-@pytest.mark.parametrize("policy", ["fcfs", "priority", "fair", "deadline"])
+def passed(long: Answer, shorts: list[Answer]) -> list[Answer]:
+    """Those that came after the long one and started before it."""
+    started_us = long.submitted_us + long.finished.queued_us
+    began = [answer for answer in shorts if long.submitted_us < answer.submitted_us and answer.token_times_us]
+    return [answer for answer in began if answer.token_times_us[0] < started_us]
+
+
+@pytest.mark.parametrize("policy", ["fcfs", "priority", "deadline"])
 def test_short_requests_pass_a_blocked_one_for_a_bounded_time(policy: str):
     """For 200 ms; then all wait until those that run have made room, which takes them 31 steps at most."""
     d, long, shorts = crowd(policy, 200_000)
     d.run()
-    started_us = long.submitted_us + long.finished.queued_us
-    passed = [answer for answer in shorts if long.submitted_us < answer.submitted_us and answer.token_times_us]
-    passed = [answer for answer in passed if answer.token_times_us[0] < started_us]
-    assert len(passed) > 15
-    assert started_us <= long.submitted_us + 200_000 + 40_000
+    assert len(passed(long, shorts)) > 15
+    assert long.finished.queued_us <= 200_000 + 40_000
+    assert all(is_right(answer) for answer in (long, *shorts))
+
+
+def test_between_tenants_the_lead_that_passing_gives_is_bounded():
+    """By what the blocked one costs at most: 250 tokens, which is what six or seven short ones do."""
+    d, long, shorts = crowd("fair", 200_000)
+    d.run()
+    lead = sum(16 + 2 * 30 for _ in passed(long, shorts))
+    assert 250 <= lead <= 2 * 250 + 12 * 16 * 2
+    assert long.finished.queued_us <= 200_000 + 40_000
     assert all(is_right(answer) for answer in (long, *shorts))
 
 

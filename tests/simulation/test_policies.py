@@ -91,6 +91,29 @@ def test_the_service_gap_of_two_backlogged_tenants_stays_within_its_bound(weight
     assert sum(len(answer.token_ids) for mine in answers.values() for answer in mine) > 3000
 
 
+@pytest.mark.parametrize(("pass_us", "times"), [(0, 1), (1_000_000, 2)])
+def test_the_service_gap_is_bounded_where_requests_do_not_fit(pass_us: int, times: int):
+    """One tenant's prompts take nearly all of the pool, and two of them wait at any time; by twice as much with passing."""
+    d = Driver(
+        CoreSettings(policy="fair", max_waiting_requests=10**6, pass_blocked_us=pass_us, prefix_cache=False),
+        PacedEngine(num_blocks=18),
+    )
+    d.start()
+    long: list[Answer] = []
+
+    def keep_waiting() -> None:
+        while sum(not answer.token_times_us for answer in long) < 2:
+            long.append(d.submit(tokens(250, len(long)), max_tokens=4, sampling=ENDLESS, tenant="long"))
+        d.at(d.now_us + 1000, keep_waiting)
+
+    keep_waiting()
+    short = [d.submit(tokens(16, n), max_tokens=10 + n * 7 % 23, sampling=ENDLESS, tenant="short") for n in range(1000)]
+    d.run(until_us=2_000_000)
+    gaps = service_gaps(d, {"long": long, "short": short}, {"long": 1.0, "short": 1.0}, 0)
+    assert max(abs(gap) for gap in gaps) <= times * 2 * max(250, 2 * 18 * 16)
+    assert sum(len(answer.token_ids) for answer in short) > 1000
+
+
 def test_a_tenant_that_paused_does_not_come_back_with_a_claim():
     """After a second of nothing it gets its share from then on, not what it left."""
     d = roomy(policy="fair", max_slots=4)

@@ -12,6 +12,7 @@ class Blocked:
 
     Others that do fit may pass it, and up to three more that do not, for `pass_us` from when it was first in need: short
     requests use what is left of the pool, and a long one is not passed for ever. From then on all wait until it fits.
+    The policy may keep some from passing even before.
     """
 
     def __init__(self, queue: WaitingQueue, pool: BlockPool, *, pass_us: int) -> None:
@@ -36,6 +37,10 @@ class Blocked:
         """It is next and does not fit."""
         self._newest = (sequence.serial, self._pool.num_releases)
         sequence.blocked_us = at_us if sequence.blocked_us < 0 else sequence.blocked_us
+
+    def may_pass(self, sequence: Sequence) -> bool:
+        """Whether one that is next may go before those that are held."""
+        return all(self._queue.policy.may_pass(sequence, held) for held in self._queue.held)
 
     def may_be_passed(self, sequence: Sequence, at_us: int) -> bool:
         """Whether it is held now, so that the next one may be tried."""

@@ -164,22 +164,23 @@ class Planner:
         return self._fits(sequence, self._kv.match(sequence), without=spare)
 
     def _prefill(self, draft: Draft, alone: Sequence | None) -> None:
-        tenants_at_quota: set[str] = set()
+        passed: set[str] = set()
         for is_spare in (False, True) if self._spare.is_there else (False,):
             for sequence in self._running.prefilling if self._running.has_prefilling else ():
                 if sequence.is_spare is is_spare and (alone is None or sequence is alone):
                     self._chunk(draft, sequence)
             if alone is None and self._can_try_admission():
                 self._queue.policy.settle(self._running)
-                self._admit_waiting(draft, tenants_at_quota, is_spare=is_spare)
+                self._admit_waiting(draft, passed, is_spare=is_spare)
 
-    def _admit_waiting(self, draft: Draft, tenants_at_quota: set[str], *, is_spare: bool) -> None:
+    def _admit_waiting(self, draft: Draft, passed: set[str], *, is_spare: bool) -> None:
         while self._room(draft, is_spare=is_spare) and self._can_try_admission():
-            waiting = self.batching.first(tenants_at_quota)
+            waiting = self.batching.first(passed)
             if waiting is None or waiting.is_quarantined or waiting.is_spare is not is_spare:
                 return
-            if not self._quotas.can_charge(waiting, self._running.final_blocks(waiting)):
-                tenants_at_quota.add(waiting.submit.tenant)  # the others need not wait for it
+            can_charge = self._quotas.can_charge(waiting, self._running.final_blocks(waiting))
+            if not can_charge or not self._blocked.may_pass(waiting):
+                passed.add(waiting.submit.tenant)  # the others need not wait for it
             elif self._admit(draft, waiting):
                 self._chunk(draft, waiting)
             elif self._can_make_room(waiting) or not self._blocked.may_be_passed(waiting, draft.at_us):

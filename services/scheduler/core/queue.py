@@ -1,9 +1,10 @@
 """The waiting queue: sequences in the order in which they are to be admitted, bounded in requests and in tokens."""
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from heapq import heapify, heappop, heappush, heapreplace
+from itertools import chain
 
 from services.scheduler.core.ahead import Ahead, ByTenant, InOneOrder
 from services.scheduler.core.line import Line, Rank
@@ -38,7 +39,7 @@ class WaitingQueue:
         self._ahead: Ahead = InOneOrder() if self.policy.in_one_order else ByTenant()
         self._fronts: tuple[OrderedDict[int, Sequence], OrderedDict[int, Sequence]] = (OrderedDict(), OrderedDict())
         """Of spare work the second."""
-        self._held: set[int] = set()
+        self._held: dict[int, Sequence] = {}
         """Of those at the fronts, the ones that others may pass."""
         self._lines: dict[str, Line] = {}
         self._turns: list[tuple[Turn, str]] = []
@@ -84,7 +85,8 @@ class WaitingQueue:
         tenant = sequence.submit.tenant
         line = self._lines.get(tenant)
         if line is None:
-            self.policy.join(sequence, self._first_in_turn(), self._tenants())
+            if tenant not in self._at_front():
+                self.policy.join(sequence, self._first_in_turn(), chain(self._lines, self._at_front()))
             line = self._lines[tenant] = Line()
         rank = self.policy.rank(sequence)
         line.join(sequence, (sequence.is_spare, rank))
@@ -107,6 +109,11 @@ class WaitingQueue:
     def num_held(self) -> int:
         return len(self._held)
 
+    @property
+    def held(self) -> Iterable[Sequence]:
+        """Those that others may pass."""
+        return self._held.values()
+
     def is_held(self, sequence: Sequence) -> bool:
         return sequence.serial in self._held
 
@@ -117,7 +124,7 @@ class WaitingQueue:
             self.leave(sequence)
             front[sequence.serial] = sequence
             self._count(sequence, 1)
-        self._held.add(sequence.serial)
+        self._held[sequence.serial] = sequence
 
     def unhold(self) -> None:
         """Nobody may pass those at the fronts any more."""
@@ -125,7 +132,7 @@ class WaitingQueue:
 
     def leave(self, sequence: Sequence) -> None:
         self._count(sequence, -1)
-        self._held.discard(sequence.serial)
+        self._held.pop(sequence.serial, None)
         if self._fronts[sequence.is_spare].pop(sequence.serial, None):
             return
         tenant = sequence.submit.tenant
@@ -165,11 +172,9 @@ class WaitingQueue:
         self.num_spare += sign * sequence.is_spare
         self.num_spare_tokens += sign * sequence.num_stored * sequence.is_spare
 
-    def _tenants(self) -> Iterator[str]:
-        """Of all that wait."""
-        yield from self._lines
-        for front in self._fronts:
-            yield from (sequence.submit.tenant for sequence in front.values())
+    def _at_front(self) -> Iterator[str]:
+        """The tenants of those that stand at the fronts."""
+        return (sequence.submit.tenant for front in self._fronts for sequence in front.values())
 
     def _turn(self, rank: Rank, sequence: Sequence, price: int = 0) -> Turn:
         is_spare, within_line = rank

@@ -3,7 +3,8 @@
 After Sheng et al., Fairness in Serving Large Language Models (VTC, OSDI 2024). The tenant with the least service is
 next, and whoever comes back from a pause is lifted to the others, so that nobody saves up. Between two tenants that
 both wait all the while the service differs by at most 2 * max(the price of the longest prompt, the price of all tokens
-that the slots and the pool hold), each in shares of its tenant's weight. The weight of a latency class counts likewise.
+that the slots and the pool hold), each in shares of its tenant's weight; by twice that where requests that do not fit
+are passed. The weight of a latency class counts likewise. Spare work, and a tenant at its quota, has no such claim.
 """
 
 from collections.abc import Iterable
@@ -41,6 +42,11 @@ class Fair(FirstCome):
 
     def price(self, sequence: Sequence) -> int:
         return _price(sequence, PROMPT_PRICE * sequence.num_stored)
+
+    def may_pass(self, sequence: Sequence, blocked: Sequence) -> bool:
+        """Until its tenant is ahead of the other by what the blocked one costs at most."""
+        lead = self.service(sequence.submit.tenant) - self.service(blocked.submit.tenant)
+        return lead <= _price(blocked, OUTPUT_PRICE * blocked.goal)
 
     def join(self, sequence: Sequence, head: Sequence | None, waiting: Iterable[str]) -> None:
         floor_tenant = head.submit.tenant if head else self._newest

@@ -30,6 +30,10 @@ class FirstCome:
         del sequence
         return -1
 
+    def may_pass(self, sequence: Sequence, blocked: Sequence) -> bool:
+        del sequence, blocked
+        return True
+
     def join(self, sequence: Sequence, head: Sequence | None, waiting: Iterable[str]) -> None:
         pass
 

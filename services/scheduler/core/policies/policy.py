@@ -29,8 +29,11 @@ class Policy(Protocol):
     def hopeless_us(self, sequence: Sequence) -> int:
         """From which moment a newcomer is to be refused if it has not been admitted; -1: never."""
 
+    def may_pass(self, sequence: Sequence, blocked: Sequence) -> bool:
+        """Whether one that is next may be admitted before one whose turn came and that does not fit."""
+
     def join(self, sequence: Sequence, head: Sequence | None, waiting: Iterable[str]) -> None:
-        """It is the first of its tenant to wait in a line.
+        """It is the first of its tenant to wait.
 
         `head` is the one that is next so far, if any; `waiting` are the tenants of all that wait.
         """

@@ -1,5 +1,7 @@
 from services.scheduler.core.block_pool import BlockPool
 from services.scheduler.core.blocked import MOST_HELD, Blocked
+from services.scheduler.core.policies.fcfs import FirstCome
+from services.scheduler.core.policies.policy import Policy
 from services.scheduler.core.queue import WaitingQueue
 from services.scheduler.core.sequence import Sequence
 from tests.unit.scheduler.core.helpers import sequence
@@ -8,8 +10,8 @@ from tests.unit.scheduler.core.helpers import sequence
 class Gate:
     """A queue in which everyone who is next is found not to fit."""
 
-    def __init__(self, num_waiting: int, pass_us: int = 1000) -> None:
-        self.queue = WaitingQueue(max_requests=99, max_tokens=10**6)
+    def __init__(self, num_waiting: int, pass_us: int = 1000, policy: Policy | None = None) -> None:
+        self.queue = WaitingQueue(max_requests=99, max_tokens=10**6, policy=policy)
         self.pool = BlockPool(8, lambda _: None)
         self.blocked = Blocked(self.queue, self.pool, pass_us=pass_us)
         self.made = [sequence(serial) for serial in range(num_waiting)]
@@ -70,3 +72,20 @@ def test_no_more_than_a_few_are_tried():
 def test_with_no_time_to_pass_all_wait():
     """As the setting 0 says."""
     assert not Gate(2, pass_us=0).fail(0)
+
+
+class Odd(FirstCome):
+    """Nobody passes one with an odd number."""
+
+    def may_pass(self, sequence: Sequence, blocked: Sequence) -> bool:
+        return blocked.serial % 2 == 0
+
+
+def test_the_policy_may_keep_one_from_passing():
+    """It is asked for each of those that are held."""
+    gate = Gate(3, policy=Odd())
+    assert gate.blocked.may_pass(gate.made[2])
+    gate.fail(0)
+    assert gate.blocked.may_pass(gate.made[2])
+    gate.fail(0)
+    assert not gate.blocked.may_pass(gate.made[2])

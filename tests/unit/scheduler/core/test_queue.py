@@ -188,3 +188,21 @@ def test_one_that_is_held_stays_before_all_others_and_is_not_next():
     waiting.unhold()
     assert (waiting.head, waiting.num_held) == (made[4], 0)
     assert [each.serial for each in waiting] == [4, 1, 2, 3]
+
+
+def test_a_tenant_that_waits_at_the_front_has_not_paused():
+    """Its next request is not the first of it to wait: the policy is not told that it came back."""
+    told = []
+    policy = Turns()
+    policy.join = lambda sequence, head, tenants: told.append((sequence.serial, sorted(tenants)))
+    waiting, made = (
+        queue(max_requests=9, policy=policy),
+        [sequence(serial, tenant="aabac"[serial]) for serial in range(5)],
+    )
+    waiting.join(made[0])
+    waiting.hold(waiting.head)
+    waiting.join(made[1])
+    waiting.rejoin(made[2])
+    for one in made[3:]:
+        waiting.join(one)
+    assert told == [(0, []), (4, ["a", "a", "b"])]

@@ -109,3 +109,14 @@ def test_who_runs_or_waits_is_not_forgotten():
         waiting.join(one)
     assert [policy.service(name) for name in ("runs", "front", "spare")] == [10 * TOKEN] * 3
     waiting.check_integrity()
+
+
+def test_one_may_be_passed_until_others_are_ahead_by_what_it_costs():
+    """20 tokens of a prompt and 7 of the 8 drawn ones are computed; those of its own tenant may always pass it."""
+    policy = Fair()
+    blocked, other = sequence(1, tenant="a", prompt=20, max_tokens=8), sequence(2, tenant="b")
+    policy.admit(other, 2 * 27)
+    assert policy.may_pass(other, blocked)
+    policy.admit(other, 1)
+    assert not policy.may_pass(other, blocked)
+    assert policy.may_pass(sequence(3, tenant="a"), blocked)
