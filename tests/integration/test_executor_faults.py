@@ -61,7 +61,9 @@ async def test_kill_9_of_the_executor_is_seen_at_once_and_tokens_go_on(cluster, 
         seen = len(router.tokens[1])
         await router.until(lambda seen=seen: len(router.tokens[1]) > min(seen + 5, NUM_TOKENS - 1))
     await check_streams(router)
-    assert cluster.log(cluster.processes[0]).count("its process has ended") == 2
+    log = cluster.log(cluster.processes[0])
+    ends = ("its process has ended", "it is dead, and another executor has come")  # the second on a busy machine
+    assert sum(log.count(end) for end in ends) == 2
 
 
 async def test_a_stopped_executor_costs_readiness_then_its_life(cluster, new_router):
