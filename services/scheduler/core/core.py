@@ -5,21 +5,17 @@ from collections.abc import Callable
 from typing import Any
 
 from services.scheduler.core.admission import max_request_tokens, pool_tokens
-from services.scheduler.core.batching import batching_of
-from services.scheduler.core.blocked import Blocked
 from services.scheduler.core.explain import view
 from services.scheduler.core.flight import Flight
 from services.scheduler.core.illegal_event import ExecutorBroke, IllegalEvent, RouterBroke
 from services.scheduler.core.intake import Intake
 from services.scheduler.core.lifecycle import Lifecycle
-from services.scheduler.core.pace import Pace
-from services.scheduler.core.planner import Planner
+from services.scheduler.core.pipeline import Pipeline
+from services.scheduler.core.planner import Planner, planner_of
 from services.scheduler.core.progress import Progress
-from services.scheduler.core.send_time import send_us
 from services.scheduler.core.sequence import Sequence
 from services.scheduler.core.session import Session
 from services.scheduler.core.settings import CoreSettings
-from services.scheduler.core.spare import Spare
 from services.scheduler.core.steps import Steps
 from services.wire.event_log import (
     Drain,
@@ -59,11 +55,11 @@ class Core:
         self.settings = settings
         self.is_draining = False
         self._now_us = 0
-        self._plan_due_us: int | None = None
         self._progress = Progress(settings)
         self._lifecycle = Lifecycle(settings, self._progress)
         self._intake = Intake(self._lifecycle)
         self._planner: Planner | None = None
+        self._pipeline: Pipeline | None = None
         self._steps: Steps | None = None
         self._handlers: dict[type[Any], Callable[[Any], None]] = {
             SessionOpened: self._open_router,
@@ -98,23 +94,14 @@ class Core:
         """The next step. None: nothing to compute, the pipeline is full, it is too early, or there is no executor."""
         self._now_us = max(self._now_us, at_us)
         self._lifecycle.expire(self._now_us)
-        self._plan_due_us = None
-        session = self._lifecycle.session
-        if session is None or len(session.flights) >= self.settings.pipeline_depth:
+        planner, pipeline, steps = self._planner, self._pipeline, self._steps
+        if planner is None or pipeline is None or steps is None or pipeline.is_full:
             return None
-        if session.flights:
-            assert self._planner is not None
-            next_us = self._progress.full_step_us if self._planner.has_prefill else 0
-            due_us = send_us(session.flights, self._progress.last_step_us, next_us)
-            if due_us is None or due_us > self._now_us:
-                self._plan_due_us = due_us
-                return None
-            if not self._planner.has_room:
-                return None  # the result may free blocks: nobody gives way before it has come
-        assert self._planner is not None
-        assert self._steps is not None
-        draft = self._planner.draft(self._now_us)
-        return self._steps.send(draft) if draft else None
+        planner.begin_step(self._now_us)
+        if not pipeline.is_time(self._now_us):
+            return None
+        draft = planner.draft(self._now_us)
+        return steps.send(draft) if draft else None
 
     def take_outputs(self) -> list[tuple[int, ToRouter]]:
         """(router, message) since the last call, in the order in which they are to be sent."""
@@ -122,7 +109,7 @@ class Core:
 
     def next_deadline_us(self) -> int | None:
         """When a Tick is needed, if nothing else happens before. It may be earlier than strictly necessary."""
-        alarm_us, plan_us = self._lifecycle.alarms.next_us(), self._plan_due_us
+        alarm_us, plan_us = self._lifecycle.alarms.next_us(), self._pipeline.due_us if self._pipeline else None
         return plan_us if alarm_us is None else alarm_us if plan_us is None else min(alarm_us, plan_us)
 
     @property
@@ -264,16 +251,8 @@ class Core:
             life.lose_executor(self._now_us)
         life.capacity = event.capacity
         life.session = session = Session(event.session, event.capacity, self.settings, life.quotas)
-        pace = Pace(
-            session.running,
-            self._progress.cost,
-            token_budget=session.token_budget,
-            target_us=self.settings.tbt_target_us,
-        )
-        batching = batching_of(self.settings, session, life.queue)
-        spare = Spare(session.running, life.queue, self._progress.cost)
-        blocked = Blocked(life.queue, session.kv.pool, pass_us=self.settings.pass_blocked_us)
-        self._planner = Planner(session, life.queue, life.quotas, batching, pace=pace, spare=spare, blocked=blocked)
+        self._planner = planner_of(self.settings, session, life.queue, life.quotas, self._progress.cost)
+        self._pipeline = Pipeline(session, self._planner, self._progress, self.settings.pipeline_depth)
         self._steps = Steps(session, life, self._progress)
         self._progress.executor_came(session, self._now_us)
         for router in life.registry.routers:
@@ -285,7 +264,7 @@ class Core:
         if self._lifecycle.session is None:
             raise ExecutorBroke("there is no executor that could be lost")
         self._lifecycle.lose_executor(self._now_us)
-        self._planner = self._steps = None
+        self._planner = self._pipeline = self._steps = None
 
     def _result(self, result: StepResult) -> None:
         if self._steps is None:

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 
 from services.scheduler.core import preemption
-from services.scheduler.core.batching import Batching
+from services.scheduler.core.batching import Batching, batching_of
 from services.scheduler.core.blocked import Blocked
 from services.scheduler.core.draft import Draft
 from services.scheduler.core.flight import Chunk
@@ -12,7 +12,25 @@ from services.scheduler.core.queue import WaitingQueue
 from services.scheduler.core.quota import Quotas
 from services.scheduler.core.sequence import Sequence, State
 from services.scheduler.core.session import Session
+from services.scheduler.core.settings import CoreSettings
 from services.scheduler.core.spare import Spare
+from services.scheduler.core.step_cost import StepCost
+
+
+def planner_of(
+    settings: CoreSettings, session: Session, queue: WaitingQueue, quotas: Quotas, cost: StepCost
+) -> "Planner":
+    """What the settings ask for, for one executor session."""
+    running = session.running
+    return Planner(
+        session,
+        queue,
+        quotas,
+        batching_of(settings, session, queue),
+        pace=Pace(running, cost, token_budget=session.token_budget, target_us=settings.tbt_target_us),
+        spare=Spare(running, queue, cost),
+        blocked=Blocked(queue, session.kv.pool, pass_us=settings.pass_blocked_us),
+    )
 
 
 class Planner:
@@ -44,14 +62,17 @@ class Planner:
         self._spare = spare
         self._blocked = blocked
 
-    def draft(self, at_us: int) -> Draft | None:
-        """The next step; None when there is nothing to compute."""
+    def begin_step(self, at_us: int) -> None:
+        """A step is about to be planned; as often as there is an occasion."""
         self.batching.begin_step()
+        self._spare.begin_step(at_us)
+        self._blocked.begin_step(at_us)
+
+    def draft(self, at_us: int) -> Draft | None:
+        """The next step, which has begun; None when there is nothing to compute."""
         if self._session.flights and self._quarantined():
             return None  # it runs alone: not even beside an unanswered plan of others
         draft = Draft(at_us, self._session.token_budget)
-        self._spare.begin_step(at_us)
-        self._blocked.begin_step(at_us)
         choose = self._spare.choose if self._spare.is_there else None
         if self._running.num_spare:
             self._make_room(draft)

@@ -4,13 +4,19 @@ from services.wire.message import int32_column
 from tests.unit.scheduler.core.helpers import Bench, capacity
 
 
-def test_nobody_gives_way_before_the_result_that_may_free_blocks():
-    """Two that need a third block of four: the plan in which one gives way waits for the step that runs."""
+def two_that_grow(num_steps):
+    """Two sequences after so many steps; with the eighteenth they have filled a pool of four blocks."""
     bench = Bench(up=capacity(num_blocks=4), pipeline_depth=2, prefix_cache=False)
     for handle in (1, 2):
         bench.submit(handle, prompt=15, max_tokens=20)
-    for _ in range(17):
+    for _ in range(num_steps):
         bench.step([0, 1])
+    return bench
+
+
+def test_nobody_gives_way_before_the_result_that_may_free_blocks():
+    """The plan in which one gives way waits for the step that runs."""
+    bench = two_that_grow(17)
     running = bench.plan()
     assert bench.plan() is None
     bench.at_us += 1000
@@ -21,12 +27,8 @@ def test_nobody_gives_way_before_the_result_that_may_free_blocks():
 
 
 def test_a_plan_leaves_behind_a_running_step_while_there_are_blocks():
-    """The same two, a block earlier."""
-    bench = Bench(up=capacity(num_blocks=4), pipeline_depth=2, prefix_cache=False)
-    for handle in (1, 2):
-        bench.submit(handle, prompt=15, max_tokens=20)
-    for _ in range(16):
-        bench.step([0, 1])
+    """The same two, a step earlier."""
+    bench = two_that_grow(16)
     assert bench.plan() is not None
     assert bench.plan() is not None
 

@@ -1,15 +1,11 @@
 from collections import Counter
 
-from services.scheduler.core.batching import ContinuousBatching
-from services.scheduler.core.blocked import Blocked
 from services.scheduler.core.latency_class import LatencyClass
-from services.scheduler.core.pace import Pace
-from services.scheduler.core.planner import Planner
+from services.scheduler.core.planner import planner_of
 from services.scheduler.core.queue import WaitingQueue
 from services.scheduler.core.quota import Quotas
 from services.scheduler.core.session import Session
 from services.scheduler.core.settings import CoreSettings
-from services.scheduler.core.spare import Spare
 from services.scheduler.core.step_cost import StepCost
 from tests.unit.scheduler.core.helpers import capacity, sequence
 
@@ -17,18 +13,13 @@ from tests.unit.scheduler.core.helpers import capacity, sequence
 class Desk:
     """A planner with its session and queue; a draft counts as sent and answered with no tokens."""
 
-    def __init__(self, *, num_blocks: int = 64, **settings: int) -> None:
+    def __init__(self, *, num_blocks: int = 64, **settings: int | str) -> None:
         self.quotas = Quotas()
-        self.session = Session(1, capacity(num_blocks=num_blocks), CoreSettings(**settings), self.quotas)
+        chosen = CoreSettings(**settings)
+        self.session = Session(1, capacity(num_blocks=num_blocks), chosen, self.quotas)
         self.queue = WaitingQueue(max_requests=99, max_tokens=10**6)
-        batching = ContinuousBatching(self.session.running, self.queue)
         self.cost = StepCost()
-        budget, target_us = self.session.token_budget, settings.get("tbt_target_us", 0)
-        pace = Pace(self.session.running, self.cost, token_budget=budget, target_us=target_us)
-        spare = Spare(self.session.running, self.queue, self.cost)
-        pool, pass_us = self.session.kv.pool, settings.get("pass_blocked_us", 1_000_000)
-        blocked = Blocked(self.queue, pool, pass_us=pass_us)
-        self.planner = Planner(self.session, self.queue, self.quotas, batching, pace=pace, spare=spare, blocked=blocked)
+        self.planner = planner_of(chosen, self.session, self.queue, self.quotas, self.cost)
 
     def join(self, serial: int, *, is_spare: bool = False, **fields):
         made = sequence(serial, **fields)
@@ -37,6 +28,7 @@ class Desk:
         return made
 
     def chunks(self) -> list[tuple[int, int, int]]:
+        self.planner.begin_step(0)
         draft = self.planner.draft(0)
         self.session.running.tell()
         self.session.running.advance()
@@ -84,6 +76,15 @@ def test_a_preempted_sequence_stands_at_the_front_with_nothing_held():
     desk.quotas.check_integrity(Counter(), Counter())
 
 
+def test_once_a_step_has_begun_it_is_known_whether_prompts_may_be_in_it():
+    """A static batch is chosen then: before, nobody was in turn."""
+    desk = Desk(batching="static")
+    desk.join(1)
+    assert not desk.planner.has_prefill
+    desk.planner.begin_step(0)
+    assert desk.planner.has_prefill
+
+
 def test_a_plan_is_only_made_of_what_there_is_to_compute():
     """With nothing waiting and nobody running there is no draft."""
     assert Desk().planner.draft(0) is None
@@ -97,6 +98,7 @@ def test_a_prompt_beside_decodes_gets_what_the_target_leaves():
     desk.join(1, prompt=300, max_tokens=20)
     assert desk.chunks() == [(1, 0, 300)]
     desk.join(2, prompt=200, max_tokens=20)
+    desk.planner.begin_step(0)
     draft = desk.planner.draft(0)
     assert (draft.num_decodes, draft.tbt_target_us) == (1, 5000)
     assert 40 <= draft.num_prefill_tokens <= 49
