@@ -13,12 +13,10 @@ at a moment goes to `at` (`driver.at(9_000, driver.lose_executor)`), whatever is
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import Any, Protocol
 
-import numpy as np
-
+from services.scheduler.answers import Answer, Answers
 from services.scheduler.core.core import Core
 from services.scheduler.core.settings import CoreSettings
 from services.wire.chain import block_hashes, chain_root
@@ -36,7 +34,7 @@ from services.wire.event_log import (
 )
 from services.wire.execution import GREEDY, Capacity, Reset, Sampling, StepPlan, StepResult
 from services.wire.message import Int32Column, int32_column
-from services.wire.scheduling import Cancel, Finished, Rejected, StepRecord, StepTokens, Stop, Submit, ToRouter
+from services.wire.scheduling import Cancel, StepRecord, Stop, Submit, ToRouter
 
 ROUTER = 1
 
@@ -59,33 +57,6 @@ class Recorder(Protocol):
     def event(self, event: LogEvent) -> None: ...
 
     def plan(self, at_us: int, plan: StepPlan | None, outputs: list[tuple[int, ToRouter]]) -> None: ...
-
-
-@dataclass(eq=False, slots=True)
-class Answer:
-    """What came back for one submit."""
-
-    submit: Submit
-    router: int = ROUTER
-    submitted_us: int = -1
-    token_ids: list[int] = field(default_factory=list)
-    """Without those that the submit brought."""
-    token_times_us: list[int] = field(default_factory=list)
-    token_steps: list[int] = field(default_factory=list)
-    batches: list[StepTokens] = field(default_factory=list)
-    """The messages that had logprobs, of all sequences of the router."""
-    finished: Finished | None = None
-    rejected: Rejected | None = None
-    ended_us: int = -1
-
-    @property
-    def has_ended(self) -> bool:
-        return self.finished is not None or self.rejected is not None
-
-    @property
-    def max_gap_us(self) -> int:
-        """The longest time between two tokens."""
-        return max((b - a for a, b in zip(self.token_times_us, self.token_times_us[1:], strict=False)), default=0)
 
 
 def measured_us(_: StepPlan, result: StepResult) -> int:
@@ -115,7 +86,7 @@ class Driver:
         self.core = Core(settings)
         self.now_us = 0
         self.records: list[StepRecord] = []
-        self.answers: dict[tuple[int, int], Answer] = {}
+        self.answers = Answers()
         self._step_us = step_us
         self._recorder = recorder
         self._check_integrity = check_integrity
@@ -319,31 +290,4 @@ class Driver:
     def _collect(self) -> None:
         outputs = self.core.take_outputs()
         self._unlogged += outputs if self._recorder else []
-        for router, message in outputs:
-            body = message.body
-            if isinstance(body, StepTokens):
-                self._collect_tokens(router, body)
-            elif isinstance(body, Finished | Rejected):
-                self._collect_end(self.answers[router, body.handle], body)
-
-    def _collect_tokens(self, router: int, body: StepTokens) -> None:
-        ends = np.cumsum(body.counts).tolist()
-        for handle, count, end in zip(body.handles.tolist(), body.counts.tolist(), ends, strict=True):
-            answer = self.answers[router, handle]
-            assert not answer.has_ended, "a token after the last word"
-            answer.token_ids += body.tokens[end - count : end].tolist()
-            answer.token_times_us += [self.now_us] * count
-            answer.token_steps += [body.step] * count
-        for rows in (body.logprobs, body.prompt_logprobs):
-            for handle in set(rows.slots.tolist()) if rows else ():
-                batches = self.answers[router, handle].batches
-                if not batches or batches[-1] is not body:
-                    batches.append(body)
-
-    def _collect_end(self, answer: Answer, body: Finished | Rejected) -> None:
-        assert not answer.has_ended, "a request ended twice"
-        answer.ended_us = self.now_us
-        if isinstance(body, Finished):
-            answer.finished = body
-        else:
-            answer.rejected = body
+        self.answers.take(outputs, self.now_us)

@@ -4,8 +4,9 @@ import random
 
 import pytest
 
+from services.scheduler.answers import Answer
 from services.scheduler.core.settings import CoreSettings
-from services.scheduler.driver import Answer, Driver
+from services.scheduler.driver import Driver
 from services.wire.execution import Sampling
 from services.wire.scheduling import FinishCause
 from tests.simulation.strict_engine import POISON, StrictEngine, expected_tokens

@@ -2,7 +2,8 @@
 
 import pytest
 
-from services.scheduler.driver import Answer, Driver
+from services.scheduler.answers import Answer
+from services.scheduler.driver import Driver
 from tests.simulation.runs import ENDLESS, driver, is_right, tokens
 from tests.simulation.strict_engine import StrictEngine
 

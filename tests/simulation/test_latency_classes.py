@@ -5,8 +5,9 @@ from itertools import pairwise
 
 import pytest
 
+from services.scheduler.answers import Answer
 from services.scheduler.core.settings import CoreSettings
-from services.scheduler.driver import Answer, Driver
+from services.scheduler.driver import Driver
 from tests.simulation.paced_engine import PacedEngine
 from tests.simulation.runs import ENDLESS, driver, is_right, tokens
 

@@ -2,8 +2,9 @@
 
 import random
 
+from services.scheduler.answers import Answer
 from services.scheduler.core.settings import CoreSettings
-from services.scheduler.driver import Answer, Driver
+from services.scheduler.driver import Driver
 from services.wire.event_log import Drain
 from services.wire.scheduling import RejectReason, StepRecord
 from tests.simulation.paced_engine import PacedEngine

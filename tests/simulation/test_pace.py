@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from services.scheduler.driver import Answer
+from services.scheduler.answers import Answer
 from tests.simulation.paced_engine import PacedEngine
 from tests.simulation.runs import ENDLESS, driver, in_both, is_right, tokens
 from tests.simulation.strict_engine import StrictEngine

@@ -2,8 +2,9 @@
 
 import pytest
 
+from services.scheduler.answers import Answer
 from services.scheduler.core.settings import CoreSettings
-from services.scheduler.driver import Answer, Driver
+from services.scheduler.driver import Driver
 from services.wire.scheduling import RejectReason
 from tests.simulation.paced_engine import PacedEngine
 from tests.simulation.runs import ENDLESS, driver, is_right, tokens

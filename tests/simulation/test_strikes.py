@@ -4,7 +4,8 @@ import random
 
 import pytest
 
-from services.scheduler.driver import Answer, Driver
+from services.scheduler.answers import Answer
+from services.scheduler.driver import Driver
 from services.wire.scheduling import RejectReason
 from tests.simulation.runs import ENDLESS, driver, in_both, is_right, tokens
 from tests.simulation.strict_engine import POISON

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
+from services.scheduler.answers import Answer
 from services.scheduler.core.settings import CoreSettings, PolicyName
-from services.scheduler.driver import Answer, Driver, Recorder
+from services.scheduler.driver import Driver, Recorder
 from services.scheduler.recorder import Recorder as FileRecorder
 from services.wire.codec import encode
 from services.wire.event_log import LogEvent, SessionClosed, SessionOpened
@@ -139,20 +140,10 @@ class World:
         rng = self.random
         if not self.routers:
             return
-        prompt = (rng.choice(self.prefixes) if rng.random() < 0.4 else []) + self.tokens(
-            1 + rng.randrange(self.prompt_length)
-        )
-        if rng.random() < 0.01:
-            prompt[0] = rng.choice((POISON, FAILING, VOCAB_SIZE))
+        prompt = self.prompt()
         wants_prompt_rows = rng.random() < 0.05
         max_tokens = rng.choice((-1, 1, 2, 10, self.max_tokens, self.max_tokens, 0 if wants_prompt_rows else 5))
-        seed = rng.randrange(100)
-        sampling = Sampling(
-            logprobs=rng.choice((-1, -1, 2)),
-            prompt_logprobs=1 if wants_prompt_rows else -1,
-            ignore_eos=rng.random() < 0.9,
-            stop_ids=int32_column([7] if rng.random() < 0.2 else []),
-        )
+        seed, sampling = rng.randrange(100), self.sampling(wants_prompt_rows=wants_prompt_rows)
         accepted: list[int] = []
         if rng.random() < 0.1 and max_tokens > 0 and prompt[0] < POISON:
             answer = expected_tokens(prompt, max_tokens, seed, sampling)
@@ -166,17 +157,41 @@ class World:
                 max_tokens=max_tokens,
                 seed=seed,
                 router=rng.choice(sorted(self.routers)),
-                tenant=rng.choice("abc"),
-                latency_class=rng.choice(("", "chat", "document", "batch")),
-                tenant_weight=rng.choice((0.5, 1.0, 3.0)),
-                priority=rng.choice((0, 0, -3, 7, 1000)),
-                request_id=f"r{rng.randrange(30)}" if rng.random() < 0.2 else f"u{len(self.answers)}",
-                time_left_us=rng.choice((-1, -1, -1, 0, 5, 50)) * STEP_US if rng.random() < 0.3 else -1,
-                tenant_max_requests=rng.choice((0, 0, 6)),
-                tenant_max_blocks=rng.choice((0, 0, 9)),
-                attempt=rng.choice((0, 0, 0, 0, 0, 0, 0, 1, 2, 3)) if rng.random() < 0.2 else 0,
+                **self.standing(),
             )
         )
+
+    def prompt(self) -> list[int]:
+        rng = self.random
+        beginning = rng.choice(self.prefixes) if rng.random() < 0.4 else []
+        prompt = beginning + self.tokens(1 + rng.randrange(self.prompt_length))
+        if rng.random() < 0.01:
+            prompt[0] = rng.choice((POISON, FAILING, VOCAB_SIZE))
+        return prompt
+
+    def sampling(self, *, wants_prompt_rows: bool) -> Sampling:
+        rng = self.random
+        return Sampling(
+            logprobs=rng.choice((-1, -1, 2)),
+            prompt_logprobs=1 if wants_prompt_rows else -1,
+            ignore_eos=rng.random() < 0.9,
+            stop_ids=int32_column([7] if rng.random() < 0.2 else []),
+        )
+
+    def standing(self) -> dict[str, Any]:
+        """Whose it is, what was promised, and what is held against it."""
+        rng = self.random
+        return {
+            "tenant": rng.choice("abc"),
+            "latency_class": rng.choice(("", "chat", "document", "batch")),
+            "tenant_weight": rng.choice((0.5, 1.0, 3.0)),
+            "priority": rng.choice((0, 0, -3, 7, 1000)),
+            "request_id": f"r{rng.randrange(30)}" if rng.random() < 0.2 else f"u{len(self.answers)}",
+            "time_left_us": rng.choice((-1, -1, -1, 0, 5, 50)) * STEP_US if rng.random() < 0.3 else -1,
+            "tenant_max_requests": rng.choice((0, 0, 6)),
+            "tenant_max_blocks": rng.choice((0, 0, 9)),
+            "attempt": rng.choice((0, 0, 0, 0, 0, 0, 0, 1, 2, 3)) if rng.random() < 0.2 else 0,
+        }
 
     def live(self) -> Answer | None:
         live = [answer for answer in self.answers[-60:] if not answer.has_ended and answer.router in self.routers]

@@ -23,8 +23,9 @@ from services.executor.engine import Engine
 from services.executor.threads import usable_cpus
 from services.executor.weights.load import open_model
 from services.executor.weights.loaded_model import LoadedModel
+from services.scheduler.answers import Answer
 from services.scheduler.core.settings import CoreSettings
-from services.scheduler.driver import Answer, Driver
+from services.scheduler.driver import Driver
 from services.wire.execution import GREEDY, Sampling
 from tests.support.oracle import Continuation, Oracle
 from tests.support.prompts import prompts

@@ -14,8 +14,9 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from services.scheduler.answers import Answer
 from services.scheduler.core.settings import CoreSettings, PolicyName
-from services.scheduler.driver import Answer, Driver
+from services.scheduler.driver import Driver
 from services.wire.event_log import SessionClosed, SessionOpened, Tick
 from services.wire.execution import Sampling
 from tests.simulation.strict_engine import EOS, FAILING, POISON, StrictEngine, expected_tokens
