@@ -54,7 +54,8 @@ class PreparedRows {
 
   template <class T>
   static T* from(std::vector<T>& values, int64_t offset) {
-    return values.empty() ? nullptr : values.data() + offset;  // a form that no segment needs is not there
+    // A form that no segment needs is not there, or is that of another linear and may be shorter.
+    return offset < static_cast<int64_t>(values.size()) ? values.data() + offset : nullptr;
   }
 
   int64_t even() const { return (width_ + 1) / 2 * 2; }
