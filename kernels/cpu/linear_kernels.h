@@ -79,7 +79,7 @@ inline void multiply(const Group& group, const RowTile& tile, int64_t g, F16 (&a
   for (int r = 0; r < R; r++) {
     const int8_t* q = tile.q + r * tile.inputs + g * kGroup;
     const int64_t at = r * tile.groups + g;
-    // What all weights are minus_128 by is taken off in whole numbers, where it costs nothing.
+    // What all weights are raised by is taken off in whole numbers, where it costs nothing.
     I16 low = Format::kRaised ? iset1(tile.minus_128[at]) : izero(), high = izero();
     for (int c = 0; c < 4; c++) {
       if constexpr (Format::kSmall) {
